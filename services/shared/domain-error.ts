@@ -1,0 +1,68 @@
+import { Code } from '@connectrpc/connect';
+
+/**
+ * Every reason an Assay service can refuse for, with the gRPC code it travels under.
+ * Clients match on the reason; the compiler demands a row for each.
+ */
+const codes = {
+  UNAUTHENTICATED: Code.Unauthenticated,
+  SCOPE_MISSING: Code.PermissionDenied,
+  INVALID_FIELD: Code.InvalidArgument,
+  LIMIT_EXCEEDED: Code.InvalidArgument,
+  INVALID_PAGE_TOKEN: Code.InvalidArgument,
+  REQUEST_ID_REUSED: Code.AlreadyExists,
+  SESSION_NOT_FOUND: Code.NotFound,
+  SESSION_NOT_READY: Code.FailedPrecondition,
+  SESSION_ENDED: Code.FailedPrecondition,
+  SESSION_FAILED: Code.Aborted,
+  SESSION_UNREACHABLE: Code.Unavailable,
+  IMAGE_NOT_FOUND: Code.NotFound,
+  KEY_NOT_FOUND: Code.NotFound,
+  EXECUTION_NOT_FOUND: Code.NotFound,
+  EXECUTION_ID_REUSED: Code.AlreadyExists,
+  EXECUTION_ENDED: Code.FailedPrecondition,
+  PROGRAM_NOT_STARTED: Code.FailedPrecondition,
+  INPUT_NOT_OPEN: Code.FailedPrecondition,
+  INPUT_OFFSET: Code.OutOfRange,
+  SESSION_QUOTA: Code.ResourceExhausted,
+  EXECUTION_QUOTA: Code.ResourceExhausted,
+  RATE_LIMITED: Code.ResourceExhausted,
+  STREAM_QUOTA: Code.ResourceExhausted,
+  NO_CAPACITY: Code.ResourceExhausted,
+  NO_WORKER: Code.Unavailable,
+  WORKER_UNREACHABLE: Code.Unavailable,
+  STORE_UNAVAILABLE: Code.Unavailable,
+  SHUTTING_DOWN: Code.Unavailable,
+  SANDBOX_LOST: Code.Aborted,
+  ENGINE_FAILED: Code.Internal,
+  INTERNAL: Code.Internal,
+} as const;
+
+/** The stable word of an error. */
+export type Reason = keyof typeof codes;
+
+/** The one error type of both services. The message says what was found, what was expected and what to do. */
+export class DomainError extends Error {
+  readonly reason: Reason;
+  readonly metadata: Readonly<Record<string, string>>;
+
+  constructor(
+    reason: Reason,
+    message: string,
+    metadata: Readonly<Record<string, string>> = {},
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.name = 'DomainError';
+    this.reason = reason;
+    this.metadata = metadata;
+  }
+
+  get code(): Code {
+    return codes[this.reason];
+  }
+}
+
+export function isReason(word: string): word is Reason {
+  return Object.hasOwn(codes, word);
+}
