@@ -33,6 +33,7 @@ const codes = {
   WORKER_UNREACHABLE: Code.Unavailable,
   STORE_UNAVAILABLE: Code.Unavailable,
   SHUTTING_DOWN: Code.Unavailable,
+  DEADLINE_EXCEEDED: Code.DeadlineExceeded,
   SANDBOX_LOST: Code.Aborted,
   ENGINE_FAILED: Code.Internal,
   INTERNAL: Code.Internal,

@@ -1,0 +1,29 @@
+import type { Command } from 'commander';
+import { type CommandOptions, toProgram, withCommandOptions, withCommonOptions } from '../common-options.ts';
+import type { Context } from '../context.ts';
+import { exitCodeHelp } from '../exit-code.ts';
+import { runInForeground } from '../foreground.ts';
+import { listenForInterruption } from '../interruption.ts';
+
+export function addExecCommand(program: Command, context: Context): void {
+  const command = program
+    .command('exec')
+    .description('run a command in a session that exists')
+    .argument('<session>', 'its id, ses_…')
+    .argument('[command...]', 'a program and its arguments; one argument alone is shell text')
+    .addHelpText('after', exitCodeHelp)
+    .action((id: string, args: string[], options: CommandOptions) => exec(context, id, args, options));
+  withCommonOptions(withCommandOptions(command), context);
+}
+
+async function exec(context: Context, id: string, args: string[], options: CommandOptions): Promise<void> {
+  const toRun = toProgram(args, options.command);
+  const session = await context.client().sessions.get(id);
+  const interruption = listenForInterruption();
+  interruption.onInsist(() => process.exit(130));
+  try {
+    context.exitCode = await runInForeground(context, session, toRun, options, interruption);
+  } finally {
+    interruption.end();
+  }
+}

@@ -1,0 +1,62 @@
+import { isUtf8 } from 'node:buffer';
+import { once } from 'node:events';
+import type { Writable } from 'node:stream';
+import type { ExecutionEvent } from '../clients/typescript/index.ts';
+import type { Context } from './context.ts';
+import { writeFailure } from './failure.ts';
+
+/** Where the events of an execution go; each promise settles when there is room for more. */
+export interface EventSink {
+  write(event: ExecutionEvent): Promise<void>;
+}
+
+/** Bytes to our own stdout and stderr exactly as they came, or one JSON document a line for each event. */
+export function createEventSink(context: Context, extra: Readonly<Record<string, string>> = {}): EventSink {
+  const stdout = createOutlet(context.stdout);
+  const stderr = createOutlet(context.stderr);
+  if (context.format === 'json') {
+    return {
+      write: async (event) => {
+        if (event.type !== 'heartbeat') await stdout(`${JSON.stringify({ ...extra, ...toJson(event) })}\n`);
+      },
+    };
+  }
+  return {
+    async write(event) {
+      if (event.type === 'stdout') await stdout(event.data);
+      else if (event.type === 'stderr') await stderr(event.data);
+      else if (event.type === 'gap') {
+        context.note(`assay: ${event.to - event.from} bytes of ${event.stream} are missing here: more than is kept`);
+      }
+    },
+  };
+}
+
+/** Text where it is text, base64 where it is not: nothing is lost either way. */
+function toJson(event: ExecutionEvent): object {
+  if (event.type === 'finished') return { type: event.type, ...event.result };
+  if (event.type !== 'stdout' && event.type !== 'stderr') return event;
+  const bytes = Buffer.from(event.data.buffer, event.data.byteOffset, event.data.byteLength);
+  const { type, offset } = event;
+  return isUtf8(bytes) ? { type, offset, text: bytes.toString() } : { type, offset, base64: bytes.toString('base64') };
+}
+
+function createOutlet(stream: Writable): (data: Uint8Array | string) => Promise<void> {
+  return async (data) => {
+    if (stream.destroyed || stream.errored) throw writeFailure(stream.errored);
+    if (stream.write(data)) return;
+    // A stream that fails emits no drain; its error is told by whoever listens for it.
+    const gone = new AbortController();
+    const onClose = () => gone.abort();
+    stream.once('close', onClose);
+    stream.once('error', onClose);
+    try {
+      await once(stream, 'drain', { signal: gone.signal });
+    } catch {
+      throw writeFailure(stream.errored);
+    } finally {
+      stream.off('close', onClose);
+      stream.off('error', onClose);
+    }
+  };
+}

@@ -1,0 +1,38 @@
+import { Command } from 'commander';
+import { addDoctorCommand } from './commands/doctor.ts';
+import { addExecCommand } from './commands/exec.ts';
+import { addInfoCommand } from './commands/info.ts';
+import { addKeysCommand } from './commands/keys.ts';
+import { addLogsCommand } from './commands/logs.ts';
+import { addRunCommand } from './commands/run.ts';
+import { addSessionsCommand } from './commands/sessions.ts';
+import type { Context } from './context.ts';
+import { exitCodeHelp } from './exit-code.ts';
+
+const settings = `
+Settings:
+  ASSAY_ENDPOINT  the server, http://127.0.0.1:7070 unless set
+  ASSAY_API_KEY   the key; unset, the development key that npm start made in this checkout
+  ASSAY_DATA_DIR  where that key is looked for, if not in .assay of the checkout`;
+
+/** The whole command line. */
+export function createProgram(context: Context): Command {
+  const program = new Command('assay')
+    .description('Sandboxed sessions and commands that stream.')
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void context.stdout.write(text),
+      writeErr: (text) => void context.stderr.write(text),
+    })
+    .showHelpAfterError('  type: assay --help')
+    .addHelpText('after', `${settings}\n${exitCodeHelp}`);
+  addRunCommand(program, context);
+  addExecCommand(program, context);
+  addSessionsCommand(program, context);
+  addLogsCommand(program, context);
+  addKeysCommand(program, context);
+  addDoctorCommand(program, context);
+  addInfoCommand(program, context);
+  return program;
+}

@@ -1,0 +1,58 @@
+import { AssayError } from './assay-error.ts';
+import { createCaller } from './caller.ts';
+import { createConnection } from './connection.ts';
+import { createKeys, type Keys } from './keys.ts';
+import { createServer, type Server } from './server.ts';
+import { createSessions, type Sessions } from './sessions.ts';
+
+export interface ClientOptions {
+  /** Where the server listens, such as `http://127.0.0.1:7070`. */
+  endpoint: string;
+  /** An API key, `assay_<id>_<secret>`. */
+  apiKey?: string;
+  /** How long a call or stream is tried again after its server went away. 30 s unless given. */
+  reconnectTimeoutMs?: number;
+  /** The same while no server has answered yet. 5 s unless given. */
+  connectTimeoutMs?: number;
+}
+
+export interface Client extends Disposable {
+  readonly endpoint: string;
+  readonly sessions: Sessions;
+  readonly keys: Keys;
+  readonly server: Server;
+  /** Breaks every open call and frees the connection. Sessions and commands go on. */
+  close(): void;
+}
+
+/** A client for one server. All calls share one connection, which is opened when it is first needed. */
+export function createClient(options: ClientOptions): Client {
+  const endpoint = toOrigin(options.endpoint);
+  const connection = createConnection(endpoint, options.apiKey);
+  const caller = createCaller(endpoint, {
+    reconnectTimeoutMs: options.reconnectTimeoutMs ?? 30_000,
+    connectTimeoutMs: options.connectTimeoutMs ?? Math.min(5_000, options.reconnectTimeoutMs ?? 5_000),
+  });
+  function close(): void {
+    caller.close();
+    connection.close();
+  }
+  return {
+    endpoint,
+    sessions: createSessions(connection.transport, caller),
+    keys: createKeys(connection.transport, caller),
+    server: createServer(connection.transport, caller),
+    close,
+    [Symbol.dispose]: close,
+  };
+}
+
+function toOrigin(endpoint: string): string {
+  const url = URL.parse(endpoint);
+  if (url !== null && (url.protocol === 'http:' || url.protocol === 'https:')) return url.origin;
+  throw new AssayError(
+    'INVALID_OPTION',
+    `the endpoint is ${JSON.stringify(endpoint)}; give an address such as http://127.0.0.1:7070`,
+    { code: 'INVALID_ARGUMENT' },
+  );
+}

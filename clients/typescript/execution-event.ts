@@ -1,0 +1,50 @@
+import { EndReason, type ExecutionResult as WireResult } from '../../gen/assay/v1/execution_pb.js';
+import { toDate, toMilliseconds } from './time.ts';
+
+/** Which of a program's two output streams. */
+export type StreamName = 'stdout' | 'stderr';
+
+/** Why an execution ended, as the server names it. */
+export type EndReasonName = Exclude<keyof typeof EndReason, 'UNSPECIFIED'>;
+
+/** One thing that an execution did. `finished` is always the last. */
+export type ExecutionEvent =
+  | { readonly type: 'started'; readonly startTime: Date | undefined }
+  | { readonly type: 'stdout'; readonly offset: number; readonly data: Uint8Array }
+  | { readonly type: 'stderr'; readonly offset: number; readonly data: Uint8Array }
+  /** The bytes `from` (included) to `to` (excluded) are not kept any more. */
+  | { readonly type: 'gap'; readonly stream: StreamName; readonly from: number; readonly to: number }
+  | { readonly type: 'heartbeat' }
+  | { readonly type: 'finished'; readonly result: ExecutionResult };
+
+/** How an execution ended. A non-zero exit code is not an error of the call. */
+export interface ExecutionResult {
+  readonly reason: EndReasonName;
+  readonly exitCode: number | undefined;
+  readonly signal: number | undefined;
+  readonly durationMs: number;
+  readonly cpuTimeMs: number;
+  readonly peakMemoryBytes: number;
+  readonly stdoutBytes: number;
+  readonly stderrBytes: number;
+  readonly oomKills: number;
+  /** One sentence where the reason needs one; else empty. */
+  readonly message: string;
+  readonly endTime: Date | undefined;
+}
+
+export function toResult(wire: WireResult): ExecutionResult {
+  return {
+    reason: EndReason[wire.reason] as EndReasonName,
+    exitCode: wire.exitCode,
+    signal: wire.signal,
+    durationMs: toMilliseconds(wire.duration),
+    cpuTimeMs: toMilliseconds(wire.cpuTime),
+    peakMemoryBytes: Number(wire.peakMemoryBytes),
+    stdoutBytes: Number(wire.stdoutBytes),
+    stderrBytes: Number(wire.stderrBytes),
+    oomKills: wire.oomKills,
+    message: wire.message,
+    endTime: toDate(wire.endTime),
+  };
+}

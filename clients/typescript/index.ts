@@ -1,0 +1,13 @@
+export { AssayError, type LocalReason } from './assay-error.ts';
+export { type Client, type ClientOptions, createClient } from './client.ts';
+export type { Execution } from './execution.ts';
+export type { EndReasonName, ExecutionEvent, ExecutionResult, StreamName } from './execution-event.ts';
+export type { AttachOptions, ExecuteOptions, ExecutionInfo } from './executions.ts';
+export { type InputWriter, isEndOfProgram } from './input-writer.ts';
+export type { CreateKeyOptions, KeyInfo, Keys, ScopeName } from './keys.ts';
+export type { Program } from './program.ts';
+export type { RunOptions, RunResult } from './run.ts';
+export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
+export type { Session, UpdateOptions } from './session.ts';
+export type { ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';
+export type { CreateSessionOptions, ListSessionsOptions, Sessions } from './sessions.ts';

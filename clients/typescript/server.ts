@@ -1,0 +1,66 @@
+import { createClient, type Transport } from '@connectrpc/connect';
+import { type Limits, ServerService } from '../../gen/assay/v1/server_pb.js';
+import type { Caller } from './caller.ts';
+import { toMilliseconds } from './time.ts';
+
+export interface ServerInfo {
+  readonly version: string;
+  /** What every live worker can do, as stable words. */
+  readonly capabilities: readonly string[];
+  readonly limits: ServerLimits | undefined;
+  readonly workers: readonly WorkerInfo[];
+}
+
+export interface ServerLimits {
+  readonly sessionsPerProject: number;
+  readonly commandBytes: number;
+  readonly inputBytes: number;
+  readonly requestBytes: number;
+  readonly requestsPerSecond: number;
+  readonly streamsPerKey: number;
+  readonly ttlMs: number;
+  readonly defaultTtlMs: number;
+}
+
+export interface WorkerInfo {
+  readonly id: string;
+  readonly sessions: number;
+  readonly capacity: number;
+  readonly reachable: boolean;
+  readonly capabilities: readonly string[];
+}
+
+export interface Server {
+  info(): Promise<ServerInfo>;
+}
+
+export function createServer(transport: Transport, caller: Caller): Server {
+  const rpc = createClient(ServerService, transport);
+  return {
+    async info() {
+      const answer = await caller.repeatable(() => rpc.getServerInfo({}));
+      return {
+        version: answer.version,
+        capabilities: answer.capabilities,
+        limits: answer.limits && toLimits(answer.limits),
+        workers: answer.workers.map(({ workerId, sessions, capacity, reachable, capabilities }) => {
+          return { id: workerId, sessions, capacity, reachable, capabilities };
+        }),
+      };
+    },
+  };
+}
+
+function toLimits(wire: Limits): ServerLimits {
+  const { sessionsPerProject, commandBytes, inputBytes, requestBytes, requestsPerSecond, streamsPerKey } = wire;
+  return {
+    sessionsPerProject,
+    commandBytes,
+    inputBytes,
+    requestBytes,
+    requestsPerSecond,
+    streamsPerKey,
+    ttlMs: toMilliseconds(wire.ttl),
+    defaultTtlMs: toMilliseconds(wire.defaultTtl),
+  };
+}

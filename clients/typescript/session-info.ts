@@ -1,0 +1,74 @@
+import {
+  SessionState,
+  type ResourceLimits as WireLimits,
+  type Session as WireSession,
+} from '../../gen/assay/v1/session_pb.js';
+import { toDate, toMilliseconds } from './time.ts';
+
+/** Where a session is in its life, as the server names it. */
+export type SessionStateName = Exclude<keyof typeof SessionState, 'UNSPECIFIED'>;
+
+/** What a session may use. What is absent takes the server's default. */
+export interface ResourceLimits {
+  cpus?: number;
+  memoryBytes?: number;
+  diskBytes?: number;
+  pids?: number;
+}
+
+/** A session as the server described it at one moment. */
+export interface SessionInfo {
+  readonly id: string;
+  readonly state: SessionStateName;
+  /** Why it ended: a stable word. Empty while it lives. */
+  readonly reason: string;
+  /** The same for people. */
+  readonly message: string;
+  readonly image: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly limits: ResourceLimits;
+  readonly env: Readonly<Record<string, string>>;
+  readonly createTime: Date | undefined;
+  readonly expireTime: Date | undefined;
+  readonly endTime: Date | undefined;
+  readonly idleTimeoutMs: number | undefined;
+  readonly paused: boolean;
+  readonly workerId: string;
+}
+
+export function toSessionInfo(wire: WireSession): SessionInfo {
+  return {
+    id: wire.sessionId,
+    state: SessionState[wire.state] as SessionStateName,
+    reason: wire.reason,
+    message: wire.message,
+    image: wire.image,
+    labels: wire.labels,
+    limits: wire.limits === undefined ? {} : fromWireLimits(wire.limits),
+    env: wire.env,
+    createTime: toDate(wire.createTime),
+    expireTime: toDate(wire.expireTime),
+    endTime: toDate(wire.endTime),
+    idleTimeoutMs: wire.idleTimeout && toMilliseconds(wire.idleTimeout),
+    paused: wire.paused,
+    workerId: wire.workerId,
+  };
+}
+
+function fromWireLimits(wire: WireLimits): ResourceLimits {
+  return {
+    ...(wire.cpus === undefined ? {} : { cpus: wire.cpus }),
+    ...(wire.memoryBytes === undefined ? {} : { memoryBytes: Number(wire.memoryBytes) }),
+    ...(wire.diskBytes === undefined ? {} : { diskBytes: Number(wire.diskBytes) }),
+    ...(wire.pids === undefined ? {} : { pids: wire.pids }),
+  };
+}
+
+export function toWireLimits(limits: ResourceLimits) {
+  return {
+    ...(limits.cpus === undefined ? {} : { cpus: limits.cpus }),
+    ...(limits.memoryBytes === undefined ? {} : { memoryBytes: BigInt(limits.memoryBytes) }),
+    ...(limits.diskBytes === undefined ? {} : { diskBytes: BigInt(limits.diskBytes) }),
+    ...(limits.pids === undefined ? {} : { pids: limits.pids }),
+  };
+}

@@ -1,0 +1,85 @@
+import type { Client } from '@connectrpc/connect';
+import type { SessionService, Session as WireSession } from '../../gen/assay/v1/session_pb.js';
+import { type Caller, present } from './caller.ts';
+import type { Execution } from './execution.ts';
+import type { AttachOptions, ExecuteOptions, ExecutionInfo, Executions } from './executions.ts';
+import type { Program } from './program.ts';
+import { type RunOptions, type RunResult, runProgram } from './run.ts';
+import { type SessionInfo, toSessionInfo } from './session-info.ts';
+import { toDuration } from './time.ts';
+
+export interface UpdateOptions {
+  /** The new time to live, counted from now. */
+  ttlMs?: number;
+  /** The new idle timeout; zero: none. */
+  idleTimeoutMs?: number;
+  /** Replaces all labels. */
+  labels?: Readonly<Record<string, string>>;
+}
+
+/** A live sandbox. `await using` closes it at the end of the block. */
+export interface Session extends AsyncDisposable {
+  readonly id: string;
+  /** The session as it was when it was last asked about through this handle. */
+  readonly info: SessionInfo;
+  refresh(): Promise<SessionInfo>;
+  /** Runs a command to its end and collects what it writes. */
+  run(program: Program, options?: RunOptions): Promise<RunResult>;
+  /** Starts a command and streams what it does. */
+  execute(program: Program, options?: ExecuteOptions): Execution;
+  /** Follows a running or finished execution from any offset. */
+  attach(executionId: string, options?: AttachOptions): Execution;
+  execution(executionId: string): Promise<ExecutionInfo>;
+  /** Every execution, oldest first. */
+  executions(): AsyncIterable<ExecutionInfo>;
+  update(options: UpdateOptions): Promise<SessionInfo>;
+  /** Freezes every process; no execution timeout runs meanwhile. */
+  pause(): Promise<SessionInfo>;
+  resume(): Promise<SessionInfo>;
+  /** Kills every process and frees everything. Closing a closed session succeeds. */
+  close(): Promise<SessionInfo>;
+}
+
+export function createSessionHandle(
+  rpc: Client<typeof SessionService>,
+  caller: Caller,
+  executions: Executions,
+  known: SessionInfo,
+): Session {
+  let info = known;
+  const sessionId = known.id;
+
+  async function learn(call: () => Promise<{ session?: WireSession | undefined }>): Promise<SessionInfo> {
+    const answer = await caller.repeatable(call);
+    info = toSessionInfo(present(answer.session, 'the session'));
+    return info;
+  }
+
+  return {
+    id: sessionId,
+    get info() {
+      return info;
+    },
+    refresh: () => learn(() => rpc.getSession({ sessionId })),
+    run: (program, options) => runProgram(executions, program, options),
+    execute: executions.execute,
+    attach: executions.attach,
+    execution: executions.get,
+    executions: executions.list,
+    update: (options) => learn(() => rpc.updateSession({ sessionId, ...toUpdateFields(options) })),
+    pause: () => learn(() => rpc.pauseSession({ sessionId })),
+    resume: () => learn(() => rpc.resumeSession({ sessionId })),
+    close: () => learn(() => rpc.closeSession({ sessionId })),
+    async [Symbol.asyncDispose]() {
+      await this.close();
+    },
+  };
+}
+
+function toUpdateFields({ ttlMs, idleTimeoutMs, labels }: UpdateOptions) {
+  return {
+    ...(ttlMs === undefined ? {} : { ttl: toDuration('ttlMs', ttlMs) }),
+    ...(idleTimeoutMs === undefined ? {} : { idleTimeout: toDuration('idleTimeoutMs', idleTimeoutMs) }),
+    ...(labels === undefined ? {} : { labels: { labels: { ...labels } } }),
+  };
+}

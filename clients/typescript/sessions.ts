@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import { createClient, type Transport } from '@connectrpc/connect';
+import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
+import { SessionService, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { type Caller, present } from './caller.ts';
+import { createExecutions } from './executions.ts';
+import { createSessionHandle, type Session } from './session.ts';
+import {
+  type ResourceLimits,
+  type SessionInfo,
+  type SessionStateName,
+  toSessionInfo,
+  toWireLimits,
+} from './session-info.ts';
+import { toDuration } from './time.ts';
+
+export interface CreateSessionOptions {
+  /** An image that the worker's engine has. Absent: the server's base image. */
+  image?: string;
+  labels?: Readonly<Record<string, string>>;
+  limits?: ResourceLimits;
+  /** Variables for every execution. */
+  env?: Readonly<Record<string, string>>;
+  ttlMs?: number;
+  idleTimeoutMs?: number;
+  /** The same id again returns the first session. Random if absent, so that a retry makes no second session. */
+  requestId?: string;
+}
+
+export interface ListSessionsOptions {
+  /** Only sessions in these states. Absent: all. */
+  states?: readonly SessionStateName[];
+  /** Only sessions that carry all of these labels. */
+  labels?: Readonly<Record<string, string>>;
+}
+
+export interface Sessions {
+  /** Makes a session; it is READY when the promise resolves. */
+  create(options?: CreateSessionOptions): Promise<Session>;
+  /** A handle on a session that exists, live or ended. */
+  get(id: string): Promise<Session>;
+  /** The project's sessions, newest first, page by page. */
+  list(options?: ListSessionsOptions): AsyncIterable<SessionInfo>;
+}
+
+export function createSessions(transport: Transport, caller: Caller): Sessions {
+  const rpc = createClient(SessionService, transport);
+  const executionRpc = createClient(ExecutionService, transport);
+
+  function handle(info: SessionInfo): Session {
+    return createSessionHandle(rpc, caller, createExecutions(executionRpc, caller, info.id), info);
+  }
+
+  return {
+    async create(options = {}) {
+      const request = { requestId: options.requestId ?? randomUUID(), ...toCreateFields(options) };
+      const answer = await caller.repeatable(() => rpc.createSession(request));
+      return handle(toSessionInfo(present(answer.session, 'the session')));
+    },
+    async get(sessionId) {
+      const answer = await caller.repeatable(() => rpc.getSession({ sessionId }));
+      return handle(toSessionInfo(present(answer.session, 'the session')));
+    },
+    async *list(options = {}) {
+      const states = (options.states ?? []).map((name) => SessionState[name]);
+      let pageToken = '';
+      do {
+        const query = { states, labels: { ...options.labels }, pageToken };
+        const page = await caller.repeatable(() => rpc.listSessions(query));
+        yield* page.sessions.map(toSessionInfo);
+        pageToken = page.nextPageToken;
+      } while (pageToken !== '');
+    },
+  };
+}
+
+function toCreateFields(options: CreateSessionOptions) {
+  const { ttlMs, idleTimeoutMs, limits } = options;
+  return {
+    image: options.image ?? '',
+    labels: { ...options.labels },
+    env: { ...options.env },
+    ...(limits === undefined ? {} : { limits: toWireLimits(limits) }),
+    ...(ttlMs === undefined ? {} : { ttl: toDuration('ttlMs', ttlMs) }),
+    ...(idleTimeoutMs === undefined ? {} : { idleTimeout: toDuration('idleTimeoutMs', idleTimeoutMs) }),
+  };
+}

@@ -1,0 +1,262 @@
+#include "execution.h"
+
+#include "spawn.h"
+#include "stream.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLOT_BYTES = 2 * OUTPUT_RING + INPUT_RING };
+
+static struct execution table[EXECUTIONS_MAX];
+static uint8_t *buffers;
+static unsigned end; /* small while few are live, which keeps the loop short and the pages untouched */
+static int epoll_fd;
+
+/* One reservation for all rings. Pages come when they are touched and go when the slot is released; children do not
+ * inherit them, and a huge page would make every small command cost two megabytes. */
+bool executions_prepare(int epoll)
+{
+	size_t size = (size_t)SLOT_BYTES * EXECUTIONS_MAX;
+	epoll_fd = epoll;
+	buffers = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (buffers == MAP_FAILED)
+		return false;
+	madvise(buffers, size, MADV_NOHUGEPAGE); /* a kernel without huge pages refuses, rightly */
+	return madvise(buffers, size, MADV_DONTFORK) == 0;
+}
+
+unsigned executions_end(void)
+{
+	return end;
+}
+
+struct execution *execution_at(unsigned index)
+{
+	return &table[index];
+}
+
+struct execution *execution_find(uint64_t number)
+{
+	for (unsigned i = 0; i < end; i++)
+		if (table[i].phase != PHASE_FREE && table[i].number == number)
+			return &table[i];
+	return NULL;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void shut_all(struct execution *e)
+{
+	stream_shut(&e->status_fd);
+	stream_shut(&e->gate_fd);
+	stream_shut(&e->output[0].fd);
+	stream_shut(&e->output[1].fd);
+	stream_shut(&e->input.fd);
+}
+
+static void give_back(const struct ring *ring)
+{
+	if (ring->end > 0)
+		madvise(ring->base, ring->end < ring->size ? (size_t)ring->end : ring->size, MADV_DONTNEED);
+}
+
+void execution_release(struct execution *e)
+{
+	shut_all(e);
+	give_back(&e->output[0].ring);
+	give_back(&e->output[1].ring);
+	give_back(&e->input.ring);
+	e->phase = PHASE_FREE;
+	while (end > 0 && table[end - 1].phase == PHASE_FREE)
+		end--;
+}
+
+static void fail(struct execution *e, uint32_t step, uint32_t error)
+{
+	shut_all(e);
+	e->input.closed = true;
+	e->phase = PHASE_FAILED;
+	e->failed_step = step;
+	e->failed_errno = error;
+	e->pid = 0; /* whoever reaps it need not find the slot */
+}
+
+static bool watch(const struct execution *e, int fd, enum role role, uint32_t events)
+{
+	struct epoll_event event = {.events = events | EPOLLET, .data.u32 = (uint32_t)(e - table) * ROLES + role};
+	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static bool watch_all(const struct execution *e)
+{
+	return watch(e, e->output[0].fd, ROLE_STDOUT, EPOLLIN) && watch(e, e->output[1].fd, ROLE_STDERR, EPOLLIN) &&
+	       watch(e, e->input.fd, ROLE_INPUT, EPOLLOUT) && watch(e, e->status_fd, ROLE_STATUS, EPOLLIN);
+}
+
+static void reset(struct execution *e, uint64_t number)
+{
+	uint8_t *base = buffers + (size_t)(e - table) * SLOT_BYTES;
+	*e = (struct execution){.number = number};
+	e->said = 1U << STATE | 1U << INPUT_ACK;
+	e->status_fd = e->gate_fd = e->input.fd = -1;
+	for (int i = 0; i < 2; i++) {
+		e->output[i].fd = -1;
+		e->output[i].ring = (struct ring){.base = base + i * OUTPUT_RING, .size = OUTPUT_RING};
+	}
+	e->input.ring = (struct ring){.base = base + 2 * OUTPUT_RING, .size = INPUT_RING};
+}
+
+struct execution *execution_open(uint64_t number, const struct start *start)
+{
+	struct execution *e = table;
+	while (e < table + end && e->phase != PHASE_FREE)
+		e++;
+	if (e == table + EXECUTIONS_MAX)
+		return NULL;
+	end += e == table + end;
+	reset(e, number);
+	e->began_us = now_us();
+	struct spawned spawned;
+	int step = spawn(start, &spawned);
+	if (step != 0) {
+		fail(e, (uint32_t)step, (uint32_t)errno);
+		return e;
+	}
+	e->pid = spawned.pid;
+	e->output[0].fd = spawned.output[0];
+	e->output[1].fd = spawned.output[1];
+	e->input.fd = spawned.input;
+	e->input.writable = true;
+	e->input.closed = spawned.input < 0;
+	e->status_fd = spawned.status;
+	e->gate_fd = spawned.gate;
+	e->phase = e->gate_fd >= 0 ? PHASE_GATED : PHASE_STARTING;
+	if (!watch_all(e)) { /* the user's limit of watches, or no memory */
+		int error = errno;
+		kill(e->pid, SIGKILL);
+		fail(e, STEP_PIPES, (uint32_t)error);
+	}
+	return e;
+}
+
+void execution_go(struct execution *e)
+{
+	if (e->phase != PHASE_GATED || e->status_fd < 0)
+		return;
+	ssize_t ignored = write(e->gate_fd, "", 1); /* a child that is dead already will be reaped */
+	(void)ignored;
+	stream_shut(&e->gate_fd);
+	e->began_us = now_us();
+	e->phase = PHASE_STARTING;
+}
+
+/* The child closes the status pipe by its exec, or writes why there was none. */
+static void hear_status(struct execution *e)
+{
+	uint32_t report[2];
+	if (e->status_fd < 0)
+		return;
+	ssize_t got = read(e->status_fd, report, sizeof report);
+	if (got < 0)
+		return;
+	stream_shut(&e->status_fd);
+	if (got == sizeof report) {
+		fail(e, report[0], report[1]);
+	} else if (e->phase == PHASE_STARTING) { /* one that died behind the gate never started */
+		e->started = true;
+		e->phase = PHASE_RUNNING;
+	}
+}
+
+void execution_ready(unsigned index, enum role role, uint32_t events)
+{
+	struct execution *e = &table[index];
+	if (e->phase == PHASE_FREE)
+		return;
+	if (role == ROLE_STATUS)
+		hear_status(e);
+	else if (role != ROLE_INPUT)
+		e->output[role].readable = true;
+	else if (e->input.fd >= 0 && (events & EPOLLERR))
+		stream_close_input(e); /* nobody can read it any more */
+	else
+		e->input.writable = true;
+}
+
+void execution_reaped(pid_t pid, int status, const struct rusage *usage)
+{
+	struct execution *e = table;
+	while (e < table + end && (e->pid != pid || e->phase == PHASE_FREE || e->phase == PHASE_EXITED))
+		e++;
+	if (e == table + end)
+		return; /* an orphan */
+	hear_status(e);
+	if (e->phase == PHASE_FAILED)
+		return;
+	e->phase = PHASE_EXITED;
+	e->wait_status = status;
+	e->usage = *usage;
+	e->lasted_us = now_us() - e->began_us;
+	for (int i = 0; i < 2; i++) {
+		struct output *o = &e->output[i];
+		int left = 0;
+		if (o->fd >= 0 && ioctl(o->fd, FIONREAD, &left) != 0)
+			left = 0;
+		o->at_exit = o->ring.end + (uint64_t)left;
+		o->readable = true;
+	}
+}
+
+void execution_rewind(struct execution *e)
+{
+	e->said = 0;
+	e->output[0].sent = e->output[0].ring.start;
+	e->output[1].sent = e->output[1].ring.start;
+}
+
+static bool sent_up_to_exit(const struct execution *e)
+{
+	return e->output[0].sent >= e->output[0].at_exit && e->output[1].sent >= e->output[1].at_exit;
+}
+
+static bool nothing_left(const struct output *o)
+{
+	return o->fd < 0 && ring_used(&o->ring) == 0;
+}
+
+enum frame_type execution_owes(const struct execution *e, bool announcing)
+{
+	uint32_t unsaid = ~e->said;
+	if (e->phase == PHASE_FREE)
+		return 0;
+	if (unsaid & 1U << STATE)
+		return STATE;
+	if (e->phase == PHASE_GATED && (unsaid & 1U << SPAWNED))
+		return SPAWNED;
+	if (e->started && (unsaid & 1U << STARTED))
+		return STARTED;
+	if (e->phase == PHASE_FAILED)
+		return unsaid & 1U << FAILED ? FAILED : 0;
+	if (unsaid & 1U << INPUT_ACK)
+		return INPUT_ACK;
+	if (announcing)
+		return 0;
+	if (e->phase == PHASE_EXITED && (unsaid & 1U << EXIT) && sent_up_to_exit(e))
+		return EXIT;
+	bool output = e->output[0].sent < e->output[0].ring.end || e->output[1].sent < e->output[1].ring.end;
+	if (output && (e->started || e->phase == PHASE_EXITED))
+		return OUTPUT;
+	bool closed = !(unsaid & 1U << EXIT) && nothing_left(&e->output[0]) && nothing_left(&e->output[1]);
+	return closed && (unsaid & 1U << CLOSED) ? CLOSED : 0;
+}

@@ -1,0 +1,81 @@
+/* The table of executions: what the guest knows of each and which frame each owes the worker next. */
+#ifndef EXECUTION_H
+#define EXECUTION_H
+
+#include "frame.h"
+#include "ring.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+enum {
+	EXECUTIONS_MAX = 256,
+	OUTPUT_RING = 1 << 20,
+	INPUT_RING = 256 << 10,
+};
+
+enum failed_step { STEP_PIPES = 1, STEP_FORK, STEP_DIRECTORY, STEP_USER, STEP_EXEC, STEP_TABLE };
+
+/* GATED waits for GO, STARTING for the exec, FAILED ran nothing, EXITED has been reaped. */
+enum phase { PHASE_FREE, PHASE_GATED, PHASE_STARTING, PHASE_RUNNING, PHASE_FAILED, PHASE_EXITED };
+
+/* The descriptors of an execution that epoll watches. */
+enum role { ROLE_STDOUT, ROLE_STDERR, ROLE_INPUT, ROLE_STATUS, ROLES };
+
+struct output {
+	int fd;             /* -1 once nobody holds the other end */
+	bool readable;      /* epoll said so and no read has found it empty since */
+	bool grown;
+	struct ring ring;   /* from the acknowledged byte to the last one read */
+	uint64_t sent;      /* given to the present connection */
+	uint64_t at_exit;   /* the end of what was in the pipe when the program ended */
+};
+
+struct input {
+	int fd;
+	bool writable, closed, ends;
+	struct ring ring;   /* from the first byte not written to the last one received */
+	uint64_t length;    /* of the whole input, once `ends` */
+};
+
+struct execution {
+	enum phase phase;
+	uint64_t number;
+	pid_t pid;
+	bool started, forgotten;
+	uint32_t said;      /* bit n: frame type n was said on this connection and is still true */
+	int status_fd, gate_fd;
+	struct output output[2];
+	struct input input;
+	uint32_t failed_step, failed_errno;
+	int wait_status;
+	struct rusage usage;
+	uint64_t began_us, lasted_us; /* on the monotonic clock, from the fork or GO */
+	unsigned known_count; /* processes that left its session, see kill.c */
+};
+
+/* Reserves every buffer there will ever be. False with errno set. */
+bool executions_prepare(int epoll);
+
+/* Slots from the end on are free. */
+unsigned executions_end(void);
+struct execution *execution_at(unsigned index);
+struct execution *execution_find(uint64_t number);
+
+/* Runs it, or leaves it failed; NULL when the table is full. */
+struct execution *execution_open(uint64_t number, const struct start *start);
+void execution_release(struct execution *e);
+
+void execution_go(struct execution *e);
+void execution_ready(unsigned index, enum role role, uint32_t events);
+void execution_reaped(pid_t pid, int status, const struct rusage *usage);
+
+/* Everything about it will be said again, output from the acknowledged byte. */
+void execution_rewind(struct execution *e);
+
+/* The type of the frame it owes next, 0 for none. Announcing: only what need not wait for output. */
+enum frame_type execution_owes(const struct execution *e, bool announcing);
+
+#endif

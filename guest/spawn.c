@@ -1,0 +1,187 @@
+#include "spawn.h"
+
+#include "execution.h"
+#include "link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { STATUS_FD = 3, GATE_FD = 4, FIRST_UNUSED_FD = 5, HIGH_FD = 16, OPEN_FDS_MAX = 8 * EXECUTIONS_MAX };
+
+static struct rlimit files;
+static bool oom_scored;
+static int status_fd; /* in a child */
+
+bool spawn_prepare(void)
+{
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return false;
+	struct rlimit own = {files.rlim_max, files.rlim_max};
+	if (setrlimit(RLIMIT_NOFILE, &own) != 0)
+		return false;
+	FILE *score = fopen("/proc/self/oom_score_adj", "re");
+	int value = 0;
+	if (score != NULL) {
+		oom_scored = fscanf(score, "%d", &value) == 1 && value != 0;
+		fclose(score);
+	}
+	return true;
+}
+
+static _Noreturn void give_up(uint32_t step)
+{
+	uint32_t report[2] = {step, (uint32_t)errno};
+	ssize_t ignored = write(status_fd, report, sizeof report);
+	(void)ignored;
+	_exit(127);
+}
+
+static void reset_signals(void)
+{
+	struct sigaction normal = {.sa_handler = SIG_DFL};
+	for (int number = 1; number < NSIG; number++)
+		sigaction(number, &normal, NULL); /* fails for KILL, STOP and the C library's own, which nobody changed */
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Through a high copy, since dup2 of a descriptor onto itself would keep close-on-exec. */
+static int lift(int fd)
+{
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+}
+
+static void close_from(unsigned first)
+{
+	if (close_range(first, ~0U, 0) != 0)
+		for (int fd = (int)first; fd < OPEN_FDS_MAX; fd++)
+			close(fd);
+}
+
+/* Leaves 0 to 2, the status pipe and the gate, and nothing of the guest: a child behind the gate must not keep another
+ * execution's input open. The guest itself always has 0 to 2, so no end lies there. */
+static void arrange_descriptors(const int ends[5])
+{
+	int high[5];
+	status_fd = ends[STATUS_FD];
+	for (int i = 0; i < 5; i++)
+		if ((high[i] = lift(ends[i])) < 0 && ends[i] >= 0)
+			give_up(STEP_PIPES);
+	status_fd = high[STATUS_FD];
+	if (dup3(high[STATUS_FD], STATUS_FD, O_CLOEXEC) < 0)
+		give_up(STEP_PIPES);
+	status_fd = STATUS_FD;
+	if (high[0] < 0)
+		high[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (high[0] < 0 || dup2(high[0], 0) < 0 || dup2(high[1], 1) < 0 || dup2(high[2], 2) < 0)
+		give_up(STEP_PIPES);
+	if (high[GATE_FD] >= 0 && dup3(high[GATE_FD], GATE_FD, O_CLOEXEC) < 0)
+		give_up(STEP_PIPES);
+	close_from(high[GATE_FD] >= 0 ? FIRST_UNUSED_FD : GATE_FD);
+}
+
+/* The file belongs to root while the process is undumpable. By now the child holds no secret and no descriptor of the
+ * guest, so being dumpable for a moment gives away nothing that the program itself would not. */
+static void face_the_oom_killer(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 && prctl(PR_SET_DUMPABLE, 1) == 0) {
+		fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+		prctl(PR_SET_DUMPABLE, 0);
+	}
+	if (fd < 0)
+		return;
+	ssize_t ignored = write(fd, "0", 1);
+	(void)ignored;
+	close(fd);
+}
+
+static bool become(uint32_t uid, uint32_t gid)
+{
+	gid_t group = gid == KEEP_ID ? getegid() : gid;
+	uid_t user = uid == KEEP_ID ? geteuid() : uid;
+	if (user == geteuid() && group == getegid())
+		return true;
+	return setgroups(1, &group) == 0 && setresgid(group, group, group) == 0 && setresuid(user, user, user) == 0;
+}
+
+static _Noreturn void run_child(const struct start *start, const int ends[5])
+{
+	link_forget_secret();
+	reset_signals();
+	setsid(); /* cannot fail: a new child leads no group */
+	arrange_descriptors(ends);
+	char go;
+	if (ends[GATE_FD] >= 0 && read(GATE_FD, &go, 1) != 1)
+		_exit(127); /* the guest is gone */
+	if (oom_scored)
+		face_the_oom_killer();
+	if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+		give_up(STEP_EXEC);
+	if (!become(start->uid, start->gid))
+		give_up(STEP_USER);
+	if (chdir(start->directory) != 0)
+		give_up(STEP_DIRECTORY);
+	environ = (char **)start->envp; /* execvp searches the PATH of the environment it passes on */
+	execvp(start->argv[0], start->argv);
+	give_up(STEP_EXEC);
+}
+
+static bool open_pipe(bool wanted, int *reader, int *writer)
+{
+	int fds[2];
+	if (!wanted)
+		return true;
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return false;
+	*reader = fds[0];
+	*writer = fds[1];
+	return true;
+}
+
+static void close_all(const int *fds, int count)
+{
+	int kept = errno;
+	for (int i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	errno = kept;
+}
+
+static bool unblock(int fd)
+{
+	return fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
+int spawn(const struct start *start, struct spawned *spawned)
+{
+	int own[5] = {-1, -1, -1, -1, -1}, child[5] = {-1, -1, -1, -1, -1};
+	bool gated = start->flags & START_GATED, input = start->flags & START_INPUT;
+	int step = STEP_PIPES;
+	pid_t pid = -1;
+	if (open_pipe(input, &child[0], &own[0]) && open_pipe(true, &own[1], &child[1]) &&
+	    open_pipe(true, &own[2], &child[2]) && open_pipe(true, &own[STATUS_FD], &child[STATUS_FD]) &&
+	    open_pipe(gated, &child[GATE_FD], &own[GATE_FD]) && unblock(own[0]) && unblock(own[1]) && unblock(own[2]) &&
+	    unblock(own[STATUS_FD])) {
+		step = STEP_FORK;
+		pid = fork();
+	}
+	if (pid == 0)
+		run_child(start, child);
+	close_all(child, 5);
+	if (pid < 0) {
+		close_all(own, 5);
+		return step;
+	}
+	*spawned = (struct spawned){pid, {own[1], own[2]}, own[0], own[STATUS_FD], own[GATE_FD]};
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* Makes a process for an execution. */
+#ifndef SPAWN_H
+#define SPAWN_H
+
+#include "frame.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The guest's ends of the pipes; -1 where there is none. */
+struct spawned {
+	pid_t pid;
+	int output[2];
+	int input, status, gate;
+};
+
+/* What a child steps back from: the guest's own descriptor limit and its score with the out-of-memory killer. */
+bool spawn_prepare(void);
+
+/* 0, or the failed step with errno set. Status then tells: 8 bytes (step, errno) of a failure, or the end of file of an exec. */
+int spawn(const struct start *start, struct spawned *spawned);
+
+#endif

@@ -1,0 +1,169 @@
+/* Frames and rings by example. */
+#include "frame.h"
+#include "ring.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int checks;
+
+#define CHECK(condition) \
+	do { \
+		checks++; \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition); \
+			exit(1); \
+		} \
+	} while (0)
+
+static void integers_are_little_endian(void)
+{
+	uint8_t bytes[12];
+	CHECK(put64(put32(bytes, 0x01020304), 0x1122334455667788) == bytes + 12);
+	CHECK(memcmp(bytes, "\4\3\2\1\x88\x77\x66\x55\x44\x33\x22\x11", 12) == 0);
+	CHECK(get32(bytes) == 0x01020304 && get64(bytes + 4) == 0x1122334455667788);
+}
+
+static size_t put_frame(uint8_t *p, enum frame_type type, uint8_t stream, uint64_t number, const char *payload, size_t n)
+{
+	memcpy(frame_header(p, type, stream, number, n), payload, n);
+	return HEADER_BYTES + n;
+}
+
+static void frames_come_whole_however_they_are_cut(void)
+{
+	uint8_t wire[256], buffer[HEADER_BYTES + 64], *at;
+	size_t size = 0;
+	size += put_frame(wire + size, WELCOME, 0, 0, "", 0);
+	size += put_frame(wire + size, ACK, 2, 7, "\1\0\0\0\0\0\0\0", 8);
+	size += put_frame(wire + size, INPUT, 0, 9, "\0\0\0\0\0\0\0\0hello", 13);
+	for (size_t step = 1; step <= size; step++) {
+		struct decoder d = {.bytes = buffer, .size = sizeof buffer};
+		struct frame f, got[3];
+		size_t frames = 0;
+		for (size_t done = 0; done < size;) {
+			size_t room = decoder_room(&d, &at), n = step < size - done ? step : size - done;
+			n = n < room ? n : room;
+			memcpy(at, wire + done, n);
+			d.to += n;
+			done += n;
+			enum decoded decoded;
+			while ((decoded = decoder_next(&d, &f)) == DECODED_FRAME) {
+				CHECK(frames < 3);
+				got[frames++] = f;
+				if (f.type == INPUT)
+					CHECK(f.length == 13 && memcmp(f.payload + 8, "hello", 5) == 0);
+			}
+			CHECK(decoded == DECODED_PARTIAL);
+		}
+		CHECK(frames == 3 && got[0].type == WELCOME && got[1].type == ACK && got[1].stream == 2 && got[1].number == 7);
+	}
+}
+
+static enum decoded decode_one(enum frame_type type, uint8_t stream, uint64_t number, uint32_t length)
+{
+	uint8_t bytes[HEADER_BYTES];
+	frame_header(bytes, type, stream, number, length);
+	struct decoder d = {.bytes = bytes, .size = sizeof bytes, .to = sizeof bytes};
+	struct frame f;
+	return decoder_next(&d, &f);
+}
+
+static void a_bad_header_is_broken_before_its_payload_comes(void)
+{
+	CHECK(decode_one(START, 0, 1, PAYLOAD_MAX) == DECODED_PARTIAL);
+	CHECK(decode_one(START, 0, 1, PAYLOAD_MAX + 1) == DECODED_BROKEN);
+	CHECK(decode_one(START, 0, 1, 23) == DECODED_BROKEN);
+	CHECK(decode_one(START, 0, 0, 24) == DECODED_BROKEN);
+	CHECK(decode_one(WELCOME, 0, 1, 0) == DECODED_BROKEN);
+	CHECK(decode_one(ACK, 0, 1, 8) == DECODED_BROKEN);
+	CHECK(decode_one(ACK, 3, 1, 8) == DECODED_BROKEN);
+	CHECK(decode_one(GO, 1, 1, 0) == DECODED_BROKEN);
+	CHECK(decode_one(GO, 0, 1, 0) == DECODED_FRAME);
+	CHECK(decode_one(HELLO, 0, 0, 44) == DECODED_BROKEN);
+	CHECK(decode_one(FORGET + 1, 0, 1, 0) == DECODED_BROKEN);
+}
+
+static size_t put_start(uint8_t *p, uint32_t argc, uint32_t envc, const char *const *strings, int count)
+{
+	uint8_t *at = put32(p, START_GATED | START_INPUT);
+	at = put32(put32(put32(put32(at, 1000), KEEP_ID), argc), envc);
+	for (int i = 0; i < count; i++) {
+		size_t length = strlen(strings[i]);
+		at = put32(at, (uint32_t)length);
+		memcpy(at, strings[i], length);
+		at += length;
+	}
+	return (size_t)(at - p);
+}
+
+static void a_start_is_decoded_in_place(void)
+{
+	static struct start s;
+	uint8_t exact[256];
+	const char *strings[] = {"/workspace", "sh", "", "-c", "A=b", "C="};
+	size_t length = put_start(exact, 3, 2, strings, 6);
+	uint8_t *bytes = malloc(length); /* exactly, so that a write behind it is seen */
+	CHECK(bytes != NULL);
+	for (size_t cut = 0; cut <= length; cut++) {
+		memcpy(bytes, exact, length);
+		CHECK(start_decode(bytes, cut, &s) == (cut == length));
+	}
+	CHECK(s.flags == 3 && s.uid == 1000 && s.gid == KEEP_ID && strcmp(s.directory, "/workspace") == 0);
+	CHECK(strcmp(s.argv[0], "sh") == 0 && strcmp(s.argv[1], "") == 0 && strcmp(s.argv[2], "-c") == 0 && s.argv[3] == NULL);
+	CHECK(strcmp(s.envp[0], "A=b") == 0 && strcmp(s.envp[1], "C=") == 0 && s.envp[2] == NULL);
+	free(bytes);
+}
+
+static void a_start_that_lies_is_refused(void)
+{
+	static struct start s;
+	uint8_t bytes[256];
+	const char *strings[] = {"/", "sh", "-c"};
+	size_t length = put_start(bytes, 0, 2, strings, 3);
+	CHECK(!start_decode(bytes, length, &s));
+	length = put_start(bytes, WORDS_MAX + 1, 0, strings, 3);
+	CHECK(!start_decode(bytes, length, &s));
+	length = put_start(bytes, 2, UINT32_MAX, strings, 3);
+	CHECK(!start_decode(bytes, length, &s));
+	length = put_start(bytes, 2, 0, strings, 3);
+	bytes[length - 1] = 0; /* a NUL within a string */
+	CHECK(!start_decode(bytes, length, &s));
+	length = put_start(bytes, 1, 0, strings, 3); /* more than was counted */
+	CHECK(!start_decode(bytes, length, &s));
+	length = put_start(bytes, 2, 0, strings, 3);
+	bytes[0] = 4; /* a flag nobody knows */
+	CHECK(!start_decode(bytes, length, &s));
+}
+
+static void a_ring_wraps(void)
+{
+	uint8_t memory[8];
+	struct ring r = {.base = memory, .size = sizeof memory, .start = 5, .end = 5};
+	struct iovec v[2];
+	CHECK(ring_room(&r) == 8 && ring_used(&r) == 0);
+	CHECK(ring_data_segments(&r, 5, 100, v) == 0);
+	ring_append(&r, (const uint8_t *)"abcdef", 6);
+	CHECK(ring_used(&r) == 6 && ring_room(&r) == 2);
+	CHECK(ring_data_segments(&r, 5, 100, v) == 2 && v[0].iov_len == 3 && v[1].iov_len == 3);
+	CHECK(memcmp(v[0].iov_base, "abc", 3) == 0 && memcmp(v[1].iov_base, "def", 3) == 0);
+	CHECK(ring_data_segments(&r, 8, 2, v) == 1 && v[0].iov_len == 2 && memcmp(v[0].iov_base, "de", 2) == 0);
+	CHECK(ring_room_segments(&r, v) == 1 && v[0].iov_len == 2 && v[0].iov_base == memory + 3);
+	r.start = 9;
+	CHECK(ring_room_segments(&r, v) == 2 && v[0].iov_len == 5 && v[1].iov_len == 1);
+	ring_append(&r, (const uint8_t *)"ghijkl", 6);
+	CHECK(ring_room(&r) == 0 && ring_room_segments(&r, v) == 0);
+}
+
+int main(void)
+{
+	integers_are_little_endian();
+	frames_come_whole_however_they_are_cut();
+	a_bad_header_is_broken_before_its_payload_comes();
+	a_start_is_decoded_in_place();
+	a_start_that_lies_is_refused();
+	a_ring_wraps();
+	printf("%d checks\n", checks);
+	return 0;
+}

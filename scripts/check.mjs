@@ -1,0 +1,44 @@
+#!/usr/bin/env node
+// npm run check: everything that reads the code without running it.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { reportAndExit, SetupFailure } from './setup/failure.mjs';
+import { setup } from './setup/index.mjs';
+import { programPath, repository } from './setup/paths.mjs';
+import { run } from './setup/program.mjs';
+import { step } from './setup/progress.mjs';
+
+const found = await setup({ only: 'packages' }).catch(reportAndExit);
+const binaries = join(repository, 'node_modules', '.bin');
+const env = { NO_COLOR: '1', PATH: [dirname(found.nodePath), binaries, programPath()].join(delimiter) };
+const tool = (name, ...args) => run(join(binaries, name), args, { cwd: repository, env, keep: 1000 });
+
+const checks = [
+  ['buf lint', () => tool('buf', 'lint')],
+  ['buf generate gives just what gen/ holds', checkGenerated],
+  ['biome', () => tool('biome', 'ci', '--colors=off', '.')],
+  ['tsc', () => tool('tsc', '--noEmit')],
+];
+
+async function checkGenerated() {
+  const parent = join(found.dataDir, 'tmp');
+  mkdirSync(parent, { recursive: true, mode: 0o700 });
+  const fresh = mkdtempSync(join(parent, 'gen-'));
+  try {
+    await tool('buf', 'generate', '--output', fresh);
+    await run('diff', ['--recursive', '--unified', join(repository, 'gen'), join(fresh, 'gen')]).catch((error) => {
+      throw new SetupFailure(error.message, 'npm run generate');
+    });
+  } finally {
+    rmSync(fresh, { recursive: true, force: true });
+  }
+}
+
+let failed = false;
+for (const [name, check] of checks) {
+  await step(name, check).catch((error) => {
+    failed = true;
+    process.stderr.write(`${error.message}\n`);
+  });
+}
+process.exitCode = failed ? 1 : 0;

@@ -1,0 +1,137 @@
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { baseImageName, hasBaseImage } from './base-image.mjs';
+import { brokerVersion, checkBrokerUrl } from './broker.mjs';
+import { engineSocket } from './engine.mjs';
+import { createEngineApi } from './engine-api.mjs';
+import { startedEngine } from './engine-process.mjs';
+import { SetupFailure } from './failure.mjs';
+import { guestPath } from './guest.mjs';
+import { packagesProblem } from './packages.mjs';
+import { dataDirectory, node24 } from './paths.mjs';
+import { findProgram, run } from './program.mjs';
+
+const leastFreeBytes = 5 * 2 ** 30;
+const root = process.getuid?.() === 0;
+
+const ok = (found) => ({ state: 'ok', found });
+const warning = (found, type) => ({ state: 'warning', found, type });
+const missing = (found, type) => ({ state: 'missing', found, type });
+
+/** Looks at everything and changes nothing: one finding for each thing that Assay needs. */
+export async function examine() {
+  const findings = [];
+  const add = async (name, look) => {
+    const finding = await Promise.resolve()
+      .then(look)
+      .catch((error) => missing(error.found ?? error.message, error instanceof SetupFailure ? error.type : undefined));
+    findings.push({ name, ...finding });
+  };
+  await add('node', lookAtNode);
+  await add('npm packages', lookAtPackages);
+  const api = await engineApi();
+  await add('docker engine', () => lookAtEngine(api));
+  await add('nats-server', lookAtBroker);
+  await add('base image', () => lookAtImage(api));
+  await add('guest', lookAtGuest);
+  await add('disk limits', lookAtDiskLimits);
+  await add('data directory', lookAtDataDirectory);
+  await add('free disk', lookAtFreeDisk);
+  return findings;
+}
+
+async function lookAtNode() {
+  const own = process.versions.node;
+  if (Number(own.split('.')[0]) < 20) return missing(`${own}; expected 20 or newer`, 'install Node 20 or newer');
+  if (!existsSync(node24())) return missing(`${own} runs the scripts; the services' Node 24 is missing`, 'npm start');
+  return ok(`${own} runs the scripts, ${(await run(node24(), ['--version'])).trim()} the services`);
+}
+
+function lookAtPackages() {
+  const problem = packagesProblem();
+  return problem ? missing(problem, 'npm start') : ok('those of package-lock.json');
+}
+
+async function engineApi() {
+  try {
+    const api = createEngineApi(engineSocket());
+    return (await api.answers()) ? api : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function lookAtEngine(api) {
+  if (!api) {
+    const socket = engineSocket();
+    if (existsSync(socket) && !open(socket)) {
+      return missing(`${socket} is not open to this user`, 'sudo usermod -aG docker "$USER", then log in again');
+    }
+    const installed = findProgram('dockerd') ? 'installed, but does not answer' : 'not installed';
+    return missing(
+      `${installed} (${socket})`,
+      root ? 'npm start' : 'sudo apt-get install docker.io, then: sudo dockerd &',
+    );
+  }
+  const info = await api.get('/info');
+  const whose = startedEngine() ? 'started by set-up' : 'not ours';
+  const text = `${info.ServerVersion}, ${info.Driver}, cgroup v${info.CgroupVersion}, ${api.socketPath}, ${whose}`;
+  return info.Driver === 'overlay2' ? ok(text) : warning(`${text}; made for overlay2`);
+}
+
+async function lookAtBroker() {
+  if (process.env.NATS_URL) {
+    checkBrokerUrl(process.env.NATS_URL);
+    return ok('the broker that NATS_URL names');
+  }
+  const program = findProgram('nats-server');
+  if (!program) return missing('not installed', root ? 'npm start' : 'sudo apt-get install nats-server');
+  return ok(`${await brokerVersion(program)}, ${program}`);
+}
+
+async function lookAtImage(api) {
+  const name = baseImageName();
+  if (!api) return missing(`${name}: no engine to ask`, 'npm start');
+  return (await hasBaseImage(api)) ? ok(name) : missing(`${name} is not made yet`, 'npm start');
+}
+
+function lookAtGuest() {
+  const path = guestPath(dataDirectory(), baseImageName());
+  return existsSync(path) ? ok(path) : missing('not built yet', 'npm start');
+}
+
+function lookAtDiskLimits() {
+  if (!root) return warning('none without root: a session may fill the disk', 'sudo npm start');
+  const absent = ['mkfs.ext4', 'mount', 'umount', 'losetup'].filter((name) => !findProgram(name));
+  if (absent.length > 0) return missing(`${absent.join(', ')} not found`, 'apt-get install e2fsprogs mount');
+  if (!existsSync('/dev/loop-control')) return missing('/dev/loop-control is missing', 'modprobe loop');
+  return ok('loop devices and ext4');
+}
+
+function lookAtDataDirectory() {
+  const path = dataDirectory();
+  if (!existsSync(path)) return warning(`${path} is not made yet`, 'npm start');
+  if (!open(path)) return missing(`${path} is not open to this user`, 'sudo chown -R "$USER" that directory');
+  const mode = statSync(path).mode & 0o777;
+  return mode === 0o700 ? ok(path) : warning(`${path} has mode ${mode.toString(8)}; expected 700`, `chmod 700 ${path}`);
+}
+
+function lookAtFreeDisk() {
+  const places = ['/var/lib/docker', dataDirectory()].map((path) => (existsSync(path) ? path : '/'));
+  const free = Math.min(...places.map((path) => freeBytes(path)));
+  const text = `${(free / 2 ** 30).toFixed(1)} GiB`;
+  return free < leastFreeBytes ? warning(`${text}; expected at least 5 GiB`) : ok(text);
+}
+
+function freeBytes(path) {
+  const { bavail, bsize } = statfsSync(path);
+  return bavail * bsize;
+}
+
+function open(path) {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

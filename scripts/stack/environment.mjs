@@ -1,0 +1,30 @@
+/** Our own environment without what belongs to npm, to the test runner or to a client. */
+export function inheritedEnvironment() {
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !/^(npm_|VITEST|NODE_OPTIONS$|NODE_V8_COVERAGE$|ASSAY_(API_KEY|ENDPOINT|DATA_DIR)$|NATS_)/.test(name),
+  );
+  return Object.fromEntries(kept);
+}
+
+/** The settings of the two services that set-up knows. */
+export function serviceEnvironments({ dataDir, broker, setup, listen, onStop, installation, files }) {
+  const shared = {
+    ...inheritedEnvironment(),
+    ASSAY_NATS_URL: broker.natsUrl,
+    ASSAY_NATS_AUTH_FILE: broker.authFile,
+    ASSAY_WORKER_TOKEN_FILE: files.workerToken,
+    ASSAY_LOG_LEVEL: process.env.ASSAY_LOG_LEVEL || 'info',
+  };
+  const worker = {
+    ...shared,
+    ASSAY_DATA_DIR: `${dataDir}/worker`,
+    ASSAY_DOCKER_SOCKET: setup.dockerSocket,
+    ASSAY_BASE_IMAGE: setup.baseImage,
+    ASSAY_GUEST_PATH: setup.guestPath,
+    ASSAY_WORKER_LISTEN: '127.0.0.1:0',
+    ASSAY_ON_STOP: onStop,
+    ASSAY_INSTALLATION: installation,
+  };
+  const sessions = { ...shared, ASSAY_LISTEN: listen, ASSAY_BOOTSTRAP_KEY_FILE: files.key };
+  return { worker, sessions };
+}

@@ -1,0 +1,31 @@
+import { z } from 'zod';
+import { hostAndPort, wholeNumber } from '../shared/config.ts';
+
+const mebibyte = 1_048_576;
+
+/** The worker's settings, by the environment variable that sets each. */
+export const workerConfig = z.object({
+  ASSAY_DATA_DIR: z.string('expected a directory').min(1, 'expected a directory'),
+  ASSAY_NATS_URL: z.string('expected nats://host:port').min(1, 'expected nats://host:port'),
+  ASSAY_NATS_AUTH_FILE: z.string('expected a file with {"user","password"}'),
+  ASSAY_NATS_REPLICAS: wholeNumber(1, 5).prefault('1'),
+  ASSAY_WORKER_TOKEN_FILE: z.string('expected a file with the token that the sessions service shows'),
+  ASSAY_WORKER_LISTEN: hostAndPort().prefault('127.0.0.1:0'),
+  ASSAY_WORKER_ADVERTISE: z.string('expected host:port').optional(),
+  ASSAY_DOCKER_SOCKET: z.string('expected a path').prefault('/var/run/docker.sock'),
+  ASSAY_BASE_IMAGE: z.string('expected an image reference').min(1, 'expected an image reference'),
+  ASSAY_GUEST_PATH: z.string('expected the path of the guest binary').min(1, 'expected the path of the guest binary'),
+  ASSAY_INSTALLATION: z.string('expected an id').regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 of a-z, 0-9 and -'),
+  ASSAY_ON_STOP: z.enum(['close', 'keep'], 'expected close or keep').prefault('keep'),
+  ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
+  ASSAY_WORKER_CAPACITY: wholeNumber(1, 10_000).prefault('200'),
+  ASSAY_ALLOW_UNLIMITED_DISK: z.enum(['true', 'false'], 'expected true or false').prefault('false'),
+  ASSAY_DEFAULT_CPUS: z.coerce.number('expected a number of cores').positive().prefault('1'),
+  ASSAY_DEFAULT_MEMORY_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(1024 * mebibyte)),
+  ASSAY_DEFAULT_DISK_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(2048 * mebibyte)),
+  ASSAY_DEFAULT_PIDS: wholeNumber(8, 1_000_000).prefault('512'),
+  ASSAY_OUTPUT_KEPT_BYTES: wholeNumber(4 * mebibyte, 2 ** 40).prefault(String(64 * mebibyte)),
+  ASSAY_EXECUTIONS_PER_SESSION: wholeNumber(1, 10_000_000).prefault('100000'),
+});
+
+export type WorkerConfig = z.infer<typeof workerConfig>;

@@ -1,0 +1,77 @@
+import type { ContainerCreateOptions } from 'dockerode';
+import type { ContainerSpec } from './engine.ts';
+
+/** Where the slot directory appears inside the container. */
+const slotMount = '/run/assay';
+
+export const guestCommand = [`${slotMount}/guest`, `${slotMount}/guest.sock`] as const;
+
+/** The user every session runs as. */
+export const sessionUser = { uid: 1000, gid: 1000, name: 'agent' } as const;
+
+const sharedMemoryBytes = 64 * 1024 * 1024;
+const openFiles = 65_536;
+
+/** What the engine can do for a container beyond the ordinary. */
+export interface EngineRights {
+  readonly storageOpt: Readonly<Record<string, string>> | undefined;
+  /** Open files above the engine's own limit, and a guest that the out-of-memory killer spares. */
+  readonly raiseLimits: boolean;
+}
+
+/**
+ * The hardened container of a session. Whatever an image could bring along that would run, mount, probe or restart
+ * something is overridden here.
+ */
+export function containerOptions(
+  spec: ContainerSpec,
+  command: readonly string[],
+  { storageOpt, raiseLimits }: EngineRights,
+): ContainerCreateOptions {
+  const { limits } = spec;
+  return {
+    name: spec.name,
+    Image: spec.imageId,
+    Labels: { ...spec.labels },
+    Env: [`ASSAY_GUEST_SECRET=${spec.secretHex}`],
+    Entrypoint: command.slice(0, 1),
+    Cmd: command.slice(1),
+    User: `${sessionUser.uid}:${sessionUser.gid}`,
+    Hostname: 'sandbox',
+    StopSignal: 'SIGKILL',
+    Healthcheck: { Test: ['NONE'] },
+    HostConfig: {
+      NetworkMode: 'none',
+      IpcMode: 'private',
+      CapDrop: ['ALL'],
+      SecurityOpt: ['no-new-privileges'],
+      ReadonlyRootfs: false,
+      Init: false,
+      Mounts: [
+        {
+          Type: 'bind',
+          Source: spec.slotDirectory,
+          Target: slotMount,
+          ReadOnly: true,
+          BindOptions: { Propagation: 'rprivate' },
+        },
+      ],
+      NanoCpus: Math.round(limits.cpus * 1e9),
+      Memory: limits.memoryBytes,
+      // Equal to Memory: no swap, so that the memory limit is the whole truth.
+      MemorySwap: limits.memoryBytes,
+      PidsLimit: limits.pids,
+      // The kernel's killer spares the guest; the guest resets it for what it starts.
+      OomScoreAdj: raiseLimits ? -900 : 0,
+      ShmSize: sharedMemoryBytes,
+      Ulimits: [
+        { Name: 'core', Soft: 0, Hard: 0 },
+        ...(raiseLimits ? [{ Name: 'nofile', Soft: openFiles, Hard: openFiles }] : []),
+      ],
+      LogConfig: { Type: 'none', Config: {} },
+      RestartPolicy: { Name: 'no' },
+      AutoRemove: false,
+      ...(storageOpt ? { StorageOpt: { ...storageOpt } } : {}),
+    },
+  };
+}

@@ -1,0 +1,34 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type Docker from 'dockerode';
+import type { DiskLimit, HeldDisk } from './disk-limit.ts';
+import { engineFailed, isAbsent } from './engine-failure.ts';
+import { layerDirectory } from './layer-directory.ts';
+
+const attempts = 40;
+const firstPauseMs = 25;
+const longestPauseMs = 2_000;
+
+/** Removes a container in whatever state it is, with its volumes and its disk; done only when all of it is gone. */
+export async function removeContainer(docker: Docker, disk: DiskLimit, id: string): Promise<void> {
+  const container = docker.getContainer(id);
+  let held: HeldDisk | undefined;
+  let failure: unknown;
+  for (let attempt = 0; attempt < attempts; attempt += 1) {
+    if (attempt > 0) await delay(Math.min(firstPauseMs * 2 ** (attempt - 1), longestPauseMs));
+    try {
+      const layer = layerDirectory(await container.inspect());
+      held ??= layer === undefined ? undefined : disk.held(layer);
+      await container.remove({ force: true, v: true });
+      // A second remove beside this one is answered at once, so only the container's absence counts.
+      failure = new Error('the engine still lists it');
+      await container.inspect();
+    } catch (error) {
+      if (isAbsent(error)) {
+        await held?.free();
+        return;
+      }
+      failure = error;
+    }
+  }
+  throw engineFailed(`removing container ${id}`, failure);
+}

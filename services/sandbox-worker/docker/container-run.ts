@@ -1,0 +1,63 @@
+import type Docker from 'dockerode';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Logger } from '../../shared/log.ts';
+import { containerOptions } from './container-options.ts';
+import { removeContainer } from './container-removal.ts';
+import type { DiskLimit, PreparedDisk } from './disk-limit.ts';
+import type { ContainerSpec, RunningContainer } from './engine.ts';
+import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
+import { layerDirectory } from './layer-directory.ts';
+
+interface RunDeps {
+  readonly docker: Docker;
+  readonly disk: DiskLimit;
+  readonly log: Logger;
+  readonly command: readonly string[];
+  readonly raiseLimits: boolean;
+}
+
+/** Creates, limits and starts; whatever goes wrong, nothing of it stays. */
+export async function runContainer(deps: RunDeps, spec: ContainerSpec): Promise<RunningContainer> {
+  const { docker, disk } = deps;
+  const storageOpt = disk.storageOpt(spec.limits.diskBytes);
+  const options = containerOptions(spec, deps.command, { storageOpt, raiseLimits: deps.raiseLimits });
+  // The disk is made while the engine creates; both are waited for, so that a failure of one does not orphan the other.
+  const [created, prepared] = await Promise.allSettled([docker.createContainer(options), disk.prepare(spec)]);
+  try {
+    if (created.status === 'rejected') throw created.reason;
+    if (prepared.status === 'rejected') throw prepared.reason;
+    return await startLimited(created.value, prepared.value);
+  } catch (error) {
+    if (prepared.status === 'fulfilled') prepared.value.discard();
+    if (created.status === 'fulfilled') await removeQuietly(deps, created.value.id);
+    // Without an answer the container may exist; an answer, such as "name taken", speaks of somebody else's.
+    else if (statusOf(created.reason) === undefined) await removeQuietly(deps, spec.name);
+    throw engineFailed(`starting container ${spec.name}`, error);
+  }
+}
+
+async function startLimited(container: Docker.Container, disk: PreparedDisk): Promise<RunningContainer> {
+  const created = await container.inspect();
+  const volume = created.Mounts.find(({ Type }) => Type === 'volume');
+  if (volume) {
+    const message = `the image declares a volume at ${volume.Destination}, outside the disk limit; use the image that image() gave`;
+    throw new DomainError('ENGINE_FAILED', message);
+  }
+  const layer = layerDirectory(created);
+  if (layer !== undefined) await disk.attach(layer);
+  await container.start();
+  const { State } = await container.inspect();
+  if (!State.Running || !State.Pid) {
+    throw new Error(`its first process ended at once with exit code ${State.ExitCode} ${State.Error}`.trim());
+  }
+  disk.verify(State.Pid);
+  return { id: container.id, pid: State.Pid };
+}
+
+async function removeQuietly({ docker, disk, log }: RunDeps, container: string): Promise<void> {
+  try {
+    await removeContainer(docker, disk, container);
+  } catch (error) {
+    log.error({ container, reason: saidBy(error) }, 'a container that failed to start could not be removed');
+  }
+}

@@ -1,0 +1,131 @@
+import Docker from 'dockerode';
+import { DomainError } from '../../shared/domain-error.ts';
+import { guestCommand } from './container-options.ts';
+import { removeContainer } from './container-removal.ts';
+import { runContainer } from './container-run.ts';
+import { createNoDiskLimit, type DiskLimit } from './disk-limit.ts';
+import { probeDiskLimit } from './disk-limit-probe.ts';
+import type { ContainerSpec, ContainerSummary, Engine, EngineDeps, RunningContainer } from './engine.ts';
+import { engineFailed, engineSilent, isAbsent } from './engine-failure.ts';
+import { lacksRightToRaise, mayRaiseLimits } from './engine-rights.ts';
+import { watchDeaths } from './event-watch.ts';
+import { removeStaleIdleContainers } from './idle-container.ts';
+import { createSandboxImages } from './sandbox-images.ts';
+import { createSemaphore } from './semaphore.ts';
+
+const requestTimeoutMs = 120_000;
+
+/** The Docker engine behind a unix socket. */
+export function createEngine(deps: EngineDeps): Engine {
+  const { log, socketPath } = deps;
+  // host: undefined, or a DOCKER_HOST in the environment would win over the socket that was asked for.
+  const docker = new Docker({ socketPath, host: undefined, protocol: 'http', timeout: requestTimeoutMs });
+  // Events may be silent for days, and a commit or an export for minutes.
+  const patient = new Docker({ socketPath, host: undefined, protocol: 'http', timeout: 0 });
+  const images = createSandboxImages(patient);
+  const creating = createSemaphore(deps.concurrency ?? 2);
+  const command = deps.command ?? guestCommand;
+  let disk: DiskLimit = createNoDiskLimit();
+  let raiseLimits = true;
+
+  const runWithRights = async (spec: ContainerSpec): Promise<RunningContainer> => {
+    const run = (raise: boolean) => runContainer({ docker, disk, log, command, raiseLimits: raise }, spec);
+    try {
+      return await run(raiseLimits);
+    } catch (error) {
+      if (!raiseLimits || !lacksRightToRaise(error)) throw error;
+      const running = await run(false);
+      raiseLimits = false;
+      log.warn(
+        'the engine lacks CAP_SYS_RESOURCE: sandboxes keep its open-file limit and the usual out-of-memory score',
+      );
+      return running;
+    }
+  };
+
+  return {
+    get capabilities() {
+      return disk.kind === 'none' ? [] : ['disk_limit'];
+    },
+    async ready() {
+      await docker.ping().catch((error: unknown) => {
+        throw engineSilent(socketPath, error);
+      });
+      try {
+        disk = await probeDiskLimit(docker, deps.templateDirectory, log);
+        raiseLimits = mayRaiseLimits();
+        await removeStaleIdleContainers(docker, log);
+      } catch (error) {
+        throw engineFailed('being asked what it can do', error);
+      }
+    },
+    image: images,
+    async run(spec) {
+      if (disk.kind === 'none' && !deps.allowUnlimitedDisk) throw noDiskLimit();
+      return creating(() => runWithRights(spec));
+    },
+    pid: (id) => livePid(docker, id),
+    pause: (id) => setPaused(docker, id, true),
+    resume: (id) => setPaused(docker, id, false),
+    remove: (id) => removeContainer(docker, disk, id),
+    list: (installation) => listContainers(docker, installation),
+    watch: (installation, died, onReconnect = () => {}) =>
+      watchDeaths({ docker: patient, log, installation, died, onReconnect }),
+  };
+}
+
+function noDiskLimit(): DomainError {
+  return new DomainError(
+    'ENGINE_FAILED',
+    'this worker cannot limit the disk of a sandbox: it needs root on the host of an overlay2 engine, or an engine with ' +
+      'storage-opt size; run it as root, or accept unlimited disks with ASSAY_ALLOW_UNLIMITED_DISK=true',
+  );
+}
+
+async function livePid(docker: Docker, id: string): Promise<number | undefined> {
+  try {
+    const { State } = await docker.getContainer(id).inspect();
+    return State.Running && State.Pid > 0 ? State.Pid : undefined;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw engineFailed(`looking for container ${id}`, error);
+  }
+}
+
+/** The engine refuses to pause twice; what counts is the state afterwards. */
+async function setPaused(docker: Docker, id: string, paused: boolean): Promise<void> {
+  const container = docker.getContainer(id);
+  const doing = `${paused ? 'pausing' : 'resuming'} container ${id}`;
+  try {
+    await (paused ? container.pause() : container.unpause());
+  } catch (failure) {
+    const state = await container.inspect().then(
+      ({ State }) => State,
+      (error: unknown) => {
+        if (isAbsent(error)) return undefined;
+        throw engineFailed(doing, error);
+      },
+    );
+    if (!state?.Running) {
+      throw new DomainError('SANDBOX_LOST', `container ${id} does not run any more`, {}, { cause: failure });
+    }
+    if (state.Paused !== paused) throw engineFailed(doing, failure);
+  }
+}
+
+async function listContainers(docker: Docker, installation: string): Promise<ContainerSummary[]> {
+  try {
+    const found = await docker.listContainers({
+      all: true,
+      filters: { label: [`dev.assay.installation=${installation}`] },
+    });
+    return found.map(({ Id, Labels, State, Created }) => ({
+      id: Id,
+      labels: Labels,
+      state: State,
+      createdMs: Created * 1000,
+    }));
+  } catch (error) {
+    throw engineFailed('listing containers', error);
+  }
+}

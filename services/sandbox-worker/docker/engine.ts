@@ -1,0 +1,85 @@
+import type { Logger } from '../../shared/log.ts';
+
+/** An image that a session can run in: it has the session's user, a HOME and a workspace. */
+export interface SandboxImage {
+  readonly id: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly workingDirectory: string;
+  readonly home: string;
+}
+
+/** What a session's container is made of. */
+export interface ContainerSpec {
+  /** `assay-<session id>`. */
+  readonly name: string;
+  readonly imageId: string;
+  /** dev.assay.installation, dev.assay.session and dev.assay.project are set by the caller. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** ASSAY_GUEST_SECRET in the environment of PID 1. */
+  readonly secretHex: string;
+  /** Host directory mounted read-only at /run/assay; holds `guest` (a static binary) and guest.sock. */
+  readonly slotDirectory: string;
+  /** Host directory where the image file of the disk limit is kept. */
+  readonly diskDirectory: string;
+  readonly limits: ContainerLimits;
+}
+
+export interface ContainerLimits {
+  readonly cpus: number;
+  readonly memoryBytes: number;
+  readonly diskBytes: number;
+  readonly pids: number;
+}
+
+export interface RunningContainer {
+  readonly id: string;
+  /** PID 1 of the container as the host sees it. */
+  readonly pid: number;
+}
+
+export interface ContainerSummary {
+  readonly id: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** The engine's word: created, running, paused, exited, dead... */
+  readonly state: string;
+  readonly createdMs: number;
+}
+
+/** The container engine, as the worker needs it. */
+export interface Engine {
+  /** What the engine can do beyond the ordinary, such as `disk_limit`; decided once, by ready(). */
+  readonly capabilities: readonly string[];
+  /** Pings and probes; throws ENGINE_FAILED with what to type. */
+  ready(): Promise<void>;
+  /** IMAGE_NOT_FOUND if absent. An image without the session's user gets a thin derived image, once. */
+  image(reference: string): Promise<SandboxImage>;
+  /** Creates, limits and starts; on any failure nothing is left behind. */
+  run(spec: ContainerSpec): Promise<RunningContainer>;
+  /** undefined: not running, or gone. */
+  pid(id: string): Promise<number | undefined>;
+  pause(id: string): Promise<void>;
+  resume(id: string): Promise<void>;
+  /** From any state, any number of times; resolves once container, mount, loop device and image file are gone. */
+  remove(id: string): Promise<void>;
+  /** Containers of the installation, in any state. */
+  list(installation: string): Promise<ContainerSummary[]>;
+  /**
+   * Tells of containers of the installation that died. Deaths during a broken connection are not told: after
+   * onReconnect the caller compares with list().
+   */
+  watch(installation: string, died: (id: string) => void, onReconnect?: () => void): { close(): void };
+}
+
+/** What createEngine (docker-engine.ts) needs. */
+export interface EngineDeps {
+  readonly socketPath: string;
+  readonly log: Logger;
+  /** Creations in flight at once; two is the measured best. */
+  readonly concurrency?: number;
+  /** Where prepared empty filesystems are kept, one for each disk limit. */
+  readonly templateDirectory: string;
+  /** The operator accepts sessions without a disk limit where none can be had. */
+  readonly allowUnlimitedDisk?: boolean;
+  /** The program that is PID 1; the guest unless told. */
+  readonly command?: readonly string[];
+}

@@ -1,0 +1,17 @@
+import { realpathSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type Docker from 'dockerode';
+
+/** The overlay2 directory of the container's own layer, undefined where the engine has none on this host. */
+export function layerDirectory(info: Docker.ContainerInspectInfo): string | undefined {
+  const upper = (info.GraphDriver?.Data as { UpperDir?: unknown } | null | undefined)?.UpperDir;
+  if (info.GraphDriver?.Name !== 'overlay2' || typeof upper !== 'string' || basename(upper) !== 'diff')
+    return undefined;
+  const layer = dirname(upper);
+  try {
+    // The mount table knows the real path only.
+    return realpathSync(layer);
+  } catch {
+    return layer;
+  }
+}

@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto';
+import { durationMs } from '@bufbuild/protobuf/wkt';
+import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { StartSpec } from '../guest/frame.ts';
+import type { ExecutionSpec } from './execution.ts';
+
+/** The longest text that goes to the shell as an argument; the kernel takes 128 KiB. */
+const argumentLimit = 65_536;
+const summaryLimit = 4_096;
+
+/** What a sandbox adds to a request. */
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string>>;
+  readonly workingDirectory: string;
+  readonly defaultKeptBytes: number;
+  /** Puts a text that is too long for an argument where the sandbox can read it; returns the path in there. */
+  placeScript(number: bigint, text: Uint8Array): string;
+}
+
+/** Turns a request into what is remembered of it and what the guest is told. */
+export function acceptRequest(
+  number: bigint,
+  request: ExecuteRequest,
+  around: Surroundings,
+): { spec: ExecutionSpec; startSpec: StartSpec } {
+  const env = { ...around.env, ...request.env };
+  return {
+    spec: {
+      number,
+      id: request.executionId,
+      fingerprint: fingerprintOf(request),
+      summary: summaryOf(request),
+      timeoutMs: request.timeout === undefined ? undefined : durationMs(request.timeout),
+      inputOpen: request.inputOpen,
+      keptBytes: request.outputKeptBytes === 0n ? around.defaultKeptBytes : Number(request.outputKeptBytes),
+    },
+    startSpec: {
+      gated: false,
+      inputOpen: request.inputOpen,
+      workingDirectory: request.workingDirectory || around.workingDirectory,
+      args: argumentsOf(number, request, around),
+      env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+    },
+  };
+}
+
+function argumentsOf(number: bigint, request: ExecuteRequest, around: Surroundings): (string | Uint8Array)[] {
+  const { program } = request;
+  if (program.case === 'argv') return program.value.args;
+  if (program.case === undefined) {
+    throw new DomainError('INVALID_FIELD', 'program: nothing to run; set command, script or argv', {
+      field: 'program',
+    });
+  }
+  const text = Buffer.from(program.value as string);
+  if (text.length <= argumentLimit && !text.includes(0)) return ['/bin/sh', '-c', text];
+  return ['/bin/sh', around.placeScript(number, text)];
+}
+
+function summaryOf({ program }: ExecuteRequest): string {
+  if (program.case === 'argv') return program.value.args.join(' ').slice(0, summaryLimit);
+  return Buffer.from((program.value ?? '') as string)
+    .subarray(0, summaryLimit)
+    .toString('utf8')
+    .replace(/\0/g, ' ');
+}
+
+/** Tells a repeated request from another one that took the same id. */
+export function fingerprintOf(request: ExecuteRequest): string {
+  const { program } = request;
+  const hash = createHash('sha256');
+  const part = (data: string | Uint8Array) => hash.update(`${data.length}:`).update(data);
+  part(program.case ?? '');
+  if (program.case === 'argv') for (const arg of program.value.args) part(arg);
+  else if (program.case !== undefined) part(program.value);
+  part(request.workingDirectory);
+  part(request.inputOpen ? 'input' : '');
+  for (const name of Object.keys(request.env).sort()) {
+    part(name);
+    part(request.env[name] as string);
+  }
+  return hash.digest('base64');
+}

@@ -1,0 +1,73 @@
+import type { EndReason } from '../../../gen/assay/v1/execution_pb.js';
+import type { ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
+import { signal, signalScope } from '../guest/frame.ts';
+
+const sigterm = 15;
+const sigkill = 9;
+const graceMs = 2_000;
+const lookMs = 50;
+
+export type DoomReason = EndReason.TIMED_OUT | EndReason.CANCELLED;
+
+/** The ending of an execution from outside: TERM to every process, two seconds, KILL to those that are left. */
+export interface Doom {
+  readonly reason: DoomReason;
+  /** Calls back once no process of the execution is left that could be found. */
+  whenGone(gone: () => void): void;
+  /** The program itself has ended; what is left are its children. */
+  programEnded(): void;
+}
+
+export function beginDoom(
+  number: bigint,
+  reason: DoomReason,
+  cgroup: ExecutionCgroup | undefined,
+  send: (frame: Buffer) => void,
+): Doom {
+  let killed = false;
+  let ended = false;
+  let listener: (() => void) | undefined;
+  let looking: NodeJS.Timeout | undefined;
+
+  /** From the cgroup, which no process can leave; without one, by what the guest can find. */
+  function signalAll(signo: number): void {
+    if (cgroup === undefined) send(signal(number, signo, signalScope.execution));
+    else cgroup.kill(signo);
+  }
+
+  function look(): void {
+    looking = undefined;
+    if (!ended || listener === undefined) return;
+    // Without a cgroup nothing outside can see the children, so the second blow must have fallen.
+    const left = cgroup === undefined ? !killed : cgroup.populated();
+    if (left) {
+      looking = setTimeout(look, lookMs);
+      looking.unref();
+      return;
+    }
+    clearTimeout(second);
+    const gone = listener;
+    listener = undefined;
+    gone();
+  }
+
+  signalAll(sigterm);
+  const second = setTimeout(() => {
+    killed = true;
+    signalAll(sigkill);
+    if (looking === undefined) look();
+  }, graceMs);
+  second.unref();
+
+  return {
+    reason,
+    whenGone(gone) {
+      listener = gone;
+      look();
+    },
+    programEnded() {
+      ended = true;
+      look();
+    },
+  };
+}

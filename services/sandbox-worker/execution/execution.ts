@@ -1,0 +1,345 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import {
+  EndReason,
+  type ExecutionResult,
+  ExecutionSchema,
+  ExecutionState,
+  type Execution as ExecutionView,
+} from '../../../gen/assay/v1/execution_pb.js';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError, isReason } from '../../shared/domain-error.ts';
+import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
+import {
+  ack,
+  forget,
+  type GuestExit,
+  GuestViolation,
+  go,
+  type StartSpec,
+  type Stream,
+  signal,
+  signalScope,
+  start,
+} from '../guest/frame.ts';
+import { createDeadline, type Deadline } from './deadline.ts';
+import { beginDoom, type Doom, type DoomReason } from './doom.ts';
+import { createInput, type Input } from './input.ts';
+import type { Journal } from './journal.ts';
+import { createOutput, type Output } from './output.ts';
+import { refusalOf } from './refusal.ts';
+import { endOf, lostResult, resultOf } from './result.ts';
+import type { Spool } from './spool.ts';
+import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
+
+/** What an execution needs from its sandbox. */
+export interface ExecutionHost {
+  readonly sessionId: string;
+  readonly journal: Journal;
+  cgroups(): ContainerCgroups | undefined;
+  spoolPath(number: bigint, stream: Stream): string;
+  send(frame: Buffer): void;
+  /** Bytes were stored; the guest is to be told when the current read is done. */
+  stored(execution: Execution): void;
+  /** Nothing more will come of it. */
+  settled(execution: Execution): void;
+}
+
+/** What is fixed when an execution is accepted. */
+export interface ExecutionSpec {
+  readonly number: bigint;
+  readonly id: string;
+  readonly fingerprint: string;
+  readonly summary: string;
+  readonly timeoutMs: number | undefined;
+  readonly inputOpen: boolean;
+  readonly keptBytes: number;
+}
+
+/**
+ * One command: what the guest said of it, who reads it, and how it is ended. It knows nothing of calls, and everything can
+ * be told to it twice.
+ */
+export class Execution implements Readable {
+  readonly spec: ExecutionSpec;
+  readonly input: Input;
+  startedMs: number | undefined;
+  result: ExecutionResult | undefined;
+  refusal: DomainError | undefined;
+  drained = false;
+  /** How to start it, until it has started. */
+  startSpec: StartSpec | undefined;
+  private readonly host: ExecutionHost;
+  private readonly outputs: Record<Stream, Output>;
+  private readonly readers = new Set<Subscription>();
+  private cgroup: ExecutionCgroup | undefined;
+  private deadline: Deadline | undefined;
+  private doomed: DoomReason | undefined;
+  private doom: Doom | undefined;
+  private exit: GuestExit | undefined;
+
+  constructor(spec: ExecutionSpec, startSpec: StartSpec | undefined, adopted: boolean, host: ExecutionHost) {
+    this.spec = spec;
+    this.startSpec = startSpec;
+    this.host = host;
+    this.input = createInput(spec.number, spec.inputOpen, (frame) => host.send(frame));
+    const acknowledge = (stream: Stream, offset: number) => host.send(ack(spec.number, stream, offset));
+    const output = (stream: Stream): Output =>
+      createOutput(stream, host.spoolPath(spec.number, stream), spec.keptBytes, adopted, this.readers, acknowledge);
+    this.outputs = { 1: output(1), 2: output(2) };
+  }
+
+  get id(): string {
+    return this.spec.id;
+  }
+
+  /** Whether nothing more will come from the guest. */
+  get settled(): boolean {
+    return this.refusal !== undefined || (this.result !== undefined && this.drained);
+  }
+
+  get running(): boolean {
+    return this.result === undefined && this.refusal === undefined;
+  }
+
+  spool(stream: Stream): Spool {
+    return this.outputs[stream].spool;
+  }
+
+  /** Asks the guest to start it; asking again starts nothing. */
+  begin(): void {
+    if (this.startSpec === undefined) return;
+    this.cgroup ??= this.host.cgroups()?.execution(this.spec.number);
+    this.host.send(start(this.spec.number, { ...this.startSpec, gated: this.cgroup !== undefined }));
+  }
+
+  /** Takes up what the journal of an earlier process says. */
+  restore(record: JournalRecord['record']): void {
+    if (record.case === 'started' && record.value.time !== undefined) this.startedMs = timestampMs(record.value.time);
+    if (record.case === 'doomed') this.doomed = record.value.reason as DoomReason;
+    if (record.case === 'finished') this.result = record.value.result;
+    if (record.case === 'refused') {
+      const { reason, message } = record.value;
+      this.refusal = new DomainError(isReason(reason) ? reason : 'PROGRAM_NOT_STARTED', message);
+    }
+    if (record.case === 'drained') {
+      this.outputs[1].complete(Number(record.value.stdoutBytes));
+      this.outputs[2].complete(Number(record.value.stderrBytes));
+      this.drained = true;
+    }
+    if (this.result !== undefined || this.startedMs !== undefined) this.startSpec = undefined;
+  }
+
+  onState(stdoutAcked: number, stderrAcked: number, inputReceived: number): void {
+    if (this.drained) return;
+    this.cgroup ??= this.host.cgroups()?.existing(this.spec.number);
+    this.outputs[1].recover(stdoutAcked);
+    this.outputs[2].recover(stderrAcked);
+    this.input.recover(inputReceived);
+  }
+
+  onSpawned(pid: number): void {
+    this.cgroup?.place(pid);
+    this.host.send(go(this.spec.number));
+  }
+
+  onStarted(): void {
+    if (this.startedMs === undefined) {
+      this.startedMs = Date.now();
+      this.record({ case: 'started', value: { time: timestampFromMs(this.startedMs) } });
+    }
+    this.startSpec = undefined;
+    this.armDeadline();
+    // The worker that decided to end it may have died before it could.
+    if (this.doomed !== undefined && this.running) this.beginDoom(this.doomed);
+    this.wakeReaders();
+  }
+
+  onFailed(step: number, errno: number): void {
+    if (this.startedMs !== undefined || this.result !== undefined) throw new GuestViolation('FAILED after STARTED');
+    if (this.refusal === undefined) {
+      const refusal = refusalOf(step, errno);
+      this.refusal = refusal;
+      this.record({ case: 'refused', value: { reason: refusal.reason, message: refusal.message } });
+    }
+    this.wakeReaders();
+    this.forgetIfSettled();
+  }
+
+  onOutput(stream: Stream, offset: number, data: Buffer): void {
+    if (this.startedMs === undefined || this.drained) throw new GuestViolation('OUTPUT outside of a run');
+    this.outputs[stream].take(offset, data);
+    this.host.stored(this);
+  }
+
+  /** The current read is done: tell the guest what is stored. */
+  acknowledge(): void {
+    this.outputs[1].acknowledge();
+    this.outputs[2].acknowledge();
+  }
+
+  onExit(exit: GuestExit): void {
+    if (this.startedMs === undefined) throw new GuestViolation('EXIT before STARTED');
+    if (exit.stdoutBytes > this.outputs[1].spool.total || exit.stderrBytes > this.outputs[2].spool.total) {
+      throw new GuestViolation('EXIT before the output it counts');
+    }
+    endOf(exit.status);
+    if (this.exit !== undefined) return;
+    this.exit = exit;
+    this.deadline?.cancel();
+    this.input.close();
+    if (this.result !== undefined) return;
+    if (this.doom === undefined) {
+      this.finish(resultOf(exit, this.doomed, this.cgroup?.usage()));
+      return;
+    }
+    this.doom.programEnded();
+  }
+
+  onClosed(stdoutBytes: number, stderrBytes: number): void {
+    if (this.exit === undefined && this.result === undefined) throw new GuestViolation('CLOSED before EXIT');
+    if (!this.drained) {
+      const [stdout, stderr] = [this.outputs[1].spool.total, this.outputs[2].spool.total];
+      if (stdoutBytes !== stdout || stderrBytes !== stderr) {
+        throw new GuestViolation(`CLOSED at ${stdoutBytes}/${stderrBytes}, expected ${stdout}/${stderr}`);
+      }
+      this.drained = true;
+      this.record({ case: 'drained', value: { stdoutBytes: BigInt(stdoutBytes), stderrBytes: BigInt(stderrBytes) } });
+      this.wakeReaders();
+    }
+    this.forgetIfSettled();
+  }
+
+  /** The guest was never told, or has forgotten what it never told us: nothing can be known any more. */
+  lose(message: string): void {
+    if (!this.running) return;
+    this.deadline?.cancel();
+    this.input.close();
+    this.drained = true;
+    this.finish(lostResult(message, this.outputs[1].spool.total, this.outputs[2].spool.total));
+  }
+
+  subscribe(sink: EventSink, from: { stdout: number; stderr: number; followBackground: boolean }): Subscription {
+    const subscription = createSubscription(this, sink, from);
+    this.readers.add(subscription);
+    return subscription;
+  }
+
+  unsubscribe(subscription: Subscription): void {
+    this.readers.delete(subscription);
+    this.acknowledge();
+    if (this.settled && this.readers.size === 0) this.letGo();
+  }
+
+  advanced(): void {
+    if (!this.drained) this.acknowledge();
+  }
+
+  heartbeat(): void {
+    for (const reader of this.readers) reader.heartbeat();
+  }
+
+  failReaders(error: DomainError): void {
+    for (const reader of [...this.readers]) reader.fail(error);
+  }
+
+  signal(signo: number): void {
+    if (!this.running) throw new DomainError('EXECUTION_ENDED', 'the execution has ended; there is nothing to signal');
+    this.host.send(signal(this.spec.number, signo, signalScope.group));
+  }
+
+  cancel(): void {
+    if (this.running) this.endAs(EndReason.CANCELLED);
+  }
+
+  freeze(): void {
+    this.deadline?.pause();
+  }
+
+  thaw(): void {
+    this.deadline?.resume();
+  }
+
+  view(): ExecutionView {
+    const { result, refusal, startedMs } = this;
+    return create(ExecutionSchema, {
+      sessionId: this.host.sessionId,
+      executionId: this.id,
+      state:
+        refusal !== undefined
+          ? ExecutionState.NOT_STARTED
+          : result !== undefined
+            ? ExecutionState.FINISHED
+            : startedMs !== undefined
+              ? ExecutionState.RUNNING
+              : ExecutionState.STARTING,
+      summary: this.spec.summary,
+      ...(startedMs === undefined ? {} : { startTime: timestampFromMs(startedMs) }),
+      ...(result === undefined ? {} : { result }),
+      stdoutBytes: BigInt(this.outputs[1].spool.total),
+      stderrBytes: BigInt(this.outputs[2].spool.total),
+      inputOpen: this.running && this.input.open,
+      inputBytes: BigInt(this.input.received),
+      background: result !== undefined && !this.drained,
+    });
+  }
+
+  /** Tries to free the cgroup; false while a process is left in it. */
+  removeCgroup(): boolean {
+    if (this.cgroup !== undefined && !this.cgroup.remove()) return false;
+    this.cgroup = undefined;
+    return true;
+  }
+
+  private armDeadline(): void {
+    if (this.spec.timeoutMs === undefined || this.deadline !== undefined || !this.running) return;
+    const elapsed = Date.now() - (this.startedMs ?? Date.now());
+    this.deadline = createDeadline(this.spec.timeoutMs - elapsed, () => this.endAs(EndReason.TIMED_OUT));
+  }
+
+  private endAs(reason: DoomReason): void {
+    if (this.doomed !== undefined || this.exit !== undefined || !this.running) return;
+    this.doomed = reason;
+    this.record({ case: 'doomed', value: { reason } });
+    // One that has not started yet is ended as soon as it has.
+    if (this.startedMs !== undefined) this.beginDoom(reason);
+  }
+
+  private beginDoom(reason: DoomReason): void {
+    if (this.doom !== undefined) return;
+    this.deadline?.cancel();
+    this.doom = beginDoom(this.spec.number, reason, this.cgroup, (frame) => this.host.send(frame));
+    this.doom.whenGone(() => {
+      if (this.exit !== undefined) this.finish(resultOf(this.exit, reason, this.cgroup?.usage()));
+    });
+  }
+
+  private finish(result: ExecutionResult): void {
+    this.record({ case: 'finished', value: { result } });
+    this.result = result;
+    this.wakeReaders();
+    this.forgetIfSettled();
+  }
+
+  private forgetIfSettled(): void {
+    if (!this.settled) return;
+    this.host.send(forget(this.spec.number));
+    this.host.settled(this);
+    if (this.readers.size === 0) this.letGo();
+  }
+
+  private letGo(): void {
+    this.outputs[1].release();
+    this.outputs[2].release();
+  }
+
+  private wakeReaders(): void {
+    for (const reader of [...this.readers]) reader.pump();
+  }
+
+  private record(record: { case: string; value: object }): void {
+    this.host.journal.append(
+      create(JournalRecordSchema, { number: this.spec.number, record } as never) as JournalRecord,
+    );
+  }
+}

@@ -1,0 +1,171 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import { type GuestFrames, GuestViolation } from '../guest/frame.ts';
+import { acceptRequest, fingerprintOf, type Surroundings } from './accept.ts';
+import { Execution, type ExecutionHost } from './execution.ts';
+
+/** The executions of one sandbox, and the guest's word on each. */
+export interface Executions extends Omit<GuestFrames, 'hello'> {
+  /** How many have not ended. */
+  readonly running: number;
+  /** Runs the request, or finds the execution that already has its id. */
+  accept(request: ExecuteRequest): Execution;
+  find(id: string): Execution;
+  /** Oldest first, from after the given number. */
+  list(after: bigint, limit: number): Execution[];
+  connected(highest: bigint): void;
+  disconnected(): void;
+  /** All frames of one read were taken. */
+  delivered(): void;
+  freeze(): void;
+  thaw(): void;
+  heartbeat(): void;
+  /** The sandbox is gone: what has not ended never will. */
+  lose(message: string): void;
+  /** This process is about to end; the executions go on. */
+  failReaders(error: DomainError): void;
+}
+
+export function createExecutions(
+  host: Omit<ExecutionHost, 'stored' | 'settled'>,
+  around: Surroundings,
+  records: readonly JournalRecord[],
+  limit: number,
+): Executions {
+  const byId = new Map<string, Execution>();
+  const byNumber = new Map<bigint, Execution>();
+  const unsettled = new Set<Execution>();
+  const toAcknowledge = new Set<Execution>();
+  /** Ended, with processes left in their cgroups; looked at again when the next one ends. */
+  const leftovers = new Set<Execution>();
+  let last = 0n;
+  let highest = 0n;
+  let synced = false;
+
+  const executionHost: ExecutionHost = {
+    ...host,
+    stored: (execution) => {
+      toAcknowledge.add(execution);
+    },
+    settled: settle,
+  };
+
+  function add(number: bigint, request: ExecuteRequest, adopted: boolean): Execution {
+    const { spec, startSpec } = acceptRequest(number, request, around);
+    const execution = new Execution(spec, startSpec, adopted, executionHost);
+    byId.set(spec.id, execution);
+    byNumber.set(number, execution);
+    unsettled.add(execution);
+    last = number;
+    return execution;
+  }
+
+  function replay(): void {
+    for (const { number, record } of records) {
+      if (record.case === 'accepted' && record.value.request !== undefined) add(number, record.value.request, true);
+      else byNumber.get(number)?.restore(record);
+    }
+    for (const execution of unsettled) if (execution.settled) unsettled.delete(execution);
+  }
+
+  function known(number: bigint): Execution {
+    const execution = byNumber.get(number);
+    if (execution === undefined) throw new GuestViolation(`a frame for execution ${number}, which was never started`);
+    return execution;
+  }
+
+  /** Forgets what has ended, and frees its cgroup off the caller's path. */
+  function settle(execution: Execution): void {
+    unsettled.delete(execution);
+    leftovers.add(execution);
+    setImmediate(() => {
+      for (const one of leftovers) if (one.removeCgroup()) leftovers.delete(one);
+    });
+  }
+
+  replay();
+
+  return {
+    get running() {
+      let count = 0;
+      for (const execution of unsettled) if (execution.running) count++;
+      return count;
+    },
+    accept(request) {
+      const existing = byId.get(request.executionId);
+      if (existing !== undefined) {
+        if (existing.spec.fingerprint === fingerprintOf(request)) return existing;
+        const message = `execution_id ${request.executionId} was used for another command; choose a new one`;
+        throw new DomainError('EXECUTION_ID_REUSED', message);
+      }
+      if (byId.size >= limit) {
+        const message = `the session has run ${limit} executions, as many as it remembers; make a new session`;
+        throw new DomainError('EXECUTION_QUOTA', message, { limit: String(limit) });
+      }
+      const number = last + 1n;
+      const accepted = { request, time: timestampFromMs(Date.now()) };
+      host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
+      const execution = add(number, request, false);
+      if (synced) execution.begin();
+      return execution;
+    },
+    find(id) {
+      const execution = byId.get(id);
+      if (execution !== undefined) return execution;
+      throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${id} in session ${host.sessionId}`);
+    },
+    list(after, count) {
+      const found: Execution[] = [];
+      for (let number = after + 1n; number <= last && found.length < count; number++) {
+        const execution = byNumber.get(number);
+        if (execution !== undefined) found.push(execution);
+      }
+      return found;
+    },
+    connected(seen) {
+      if (seen > last) throw new GuestViolation(`execution ${seen} was never started`);
+      highest = seen;
+      synced = false;
+    },
+    disconnected() {
+      synced = false;
+    },
+    synced() {
+      synced = true;
+      // In order: the guest runs a number only once, and only if none above it was seen.
+      for (const execution of unsettled) if (execution.spec.number > highest) execution.begin();
+    },
+    state: (number, stdout, stderr, received) => known(number).onState(stdout, stderr, received),
+    spawned: (number, pid) => known(number).onSpawned(pid),
+    started: (number) => known(number).onStarted(),
+    failed: (number, step, errno) => known(number).onFailed(step, errno),
+    output: (number, stream, offset, data) => known(number).onOutput(stream, offset, data),
+    inputAck: (number, received, written, ended, closed) =>
+      known(number).input.acknowledged(received, written, ended, closed),
+    exit: (number, exit) => known(number).onExit(exit),
+    closed: (number, stdout, stderr) => known(number).onClosed(stdout, stderr),
+    unknown: (number) => known(number).lose('the sandbox does not know how this execution ended'),
+    delivered() {
+      for (const execution of toAcknowledge) execution.acknowledge();
+      toAcknowledge.clear();
+    },
+    freeze() {
+      for (const execution of unsettled) execution.freeze();
+    },
+    thaw() {
+      for (const execution of unsettled) execution.thaw();
+    },
+    heartbeat() {
+      for (const execution of unsettled) execution.heartbeat();
+    },
+    lose(message) {
+      for (const execution of unsettled) execution.lose(message);
+    },
+    failReaders(error) {
+      for (const execution of unsettled) execution.failReaders(error);
+    },
+  };
+}

@@ -1,0 +1,52 @@
+import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { fromBinary } from '@bufbuild/protobuf';
+import { BinaryReader, sizeDelimitedEncode } from '@bufbuild/protobuf/wire';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+
+/**
+ * What happened to a session's executions, appended as it happens. A record that was written survives the worker; it is
+ * not flushed to the disk, because a machine that dies takes its sandboxes with it.
+ */
+export interface Journal {
+  append(record: JournalRecord): void;
+  close(): void;
+}
+
+/** Opens a journal and returns what it holds. A record cut short by a crash is dropped: nobody was told of it. */
+export function openJournal(path: string): { journal: Journal; records: JournalRecord[] } {
+  const { records, bytes } = existsSync(path) ? readRecords(readFileSync(path)) : { records: [], bytes: 0 };
+  // O_WRONLY | O_CREAT: positions are explicit, so a torn record is overwritten.
+  const fd = openSync(path, 0o101, 0o600);
+  ftruncateSync(fd, bytes);
+  let end = bytes;
+  return {
+    records,
+    journal: {
+      append(record) {
+        const encoded = sizeDelimitedEncode(JournalRecordSchema, record);
+        let done = 0;
+        while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, end + done);
+        end += encoded.length;
+      },
+      close: () => closeSync(fd),
+    },
+  };
+}
+
+function readRecords(data: Uint8Array): { records: JournalRecord[]; bytes: number } {
+  const records: JournalRecord[] = [];
+  let bytes = 0;
+  while (bytes < data.length) {
+    try {
+      const reader = new BinaryReader(data.subarray(bytes));
+      const size = reader.uint32();
+      const end = bytes + reader.pos + size;
+      if (end > data.length) break;
+      records.push(fromBinary(JournalRecordSchema, data.subarray(bytes + reader.pos, end)));
+      bytes = end;
+    } catch {
+      break;
+    }
+  }
+  return { records, bytes };
+}

@@ -1,0 +1,38 @@
+import { getSystemErrorName } from 'node:util';
+import { DomainError } from '../../shared/domain-error.ts';
+
+const steps: Readonly<Record<number, string>> = {
+  1: 'its pipes could not be made',
+  2: 'no process could be made for it',
+  3: 'its working directory could not be entered',
+  4: 'its user could not be taken on',
+  5: 'the program could not be executed',
+  6: 'the sandbox follows as many executions as it can; end some that still run or hold their output open',
+};
+
+const advice: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file; check the path and PATH',
+  EACCES: 'permission denied; is it executable?',
+  ENOTDIR: 'a part of the path is not a directory',
+  EAGAIN: "the session's limit of processes is reached; cancel what runs",
+  ENOMEM: "the session's memory is used up; cancel what runs",
+  ENOEXEC: 'not a program this machine can run',
+  E2BIG: 'arguments and environment are too long together',
+};
+
+/** Why the guest ran nothing, from its FAILED frame. */
+export function refusalOf(step: number, errno: number): DomainError {
+  const name = errnoName(errno);
+  const what = steps[step] ?? `step ${step} failed`;
+  const why = step === 6 ? '' : `: ${name}${advice[name] === undefined ? '' : ` (${advice[name]})`}`;
+  const reason = step === 6 || step === 2 ? 'EXECUTION_QUOTA' : 'PROGRAM_NOT_STARTED';
+  return new DomainError(reason, `nothing was run: ${what}${why}`, { step: String(step), errno: name });
+}
+
+function errnoName(errno: number): string {
+  try {
+    return getSystemErrorName(-errno);
+  } catch {
+    return `errno ${errno}`;
+  }
+}

@@ -1,0 +1,60 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { EndReason, type ExecutionResult, ExecutionResultSchema } from '../../../gen/assay/v1/execution_pb.js';
+import { durationFromMicros } from '../../shared/duration.ts';
+import { type GuestExit, GuestViolation } from '../guest/frame.ts';
+
+/** What the execution's cgroup says, where there is one. */
+export interface Usage {
+  readonly cpuMicros: number;
+  readonly peakMemoryBytes: number;
+  readonly oomKills: number;
+}
+
+/** How a program ended, from its wait status. */
+export function endOf(status: number): { exitCode: number } | { signal: number } {
+  if ((status & 0x7f) === 0) return { exitCode: (status >> 8) & 0xff };
+  const signal = status & 0x7f;
+  if (signal === 0x7f || signal > 64) throw new GuestViolation(`a wait status of ${status}`);
+  return { signal };
+}
+
+/** The result of a program that ended. `doom` is why it was being ended, and wins over how. */
+export function resultOf(exit: GuestExit, doom: EndReason | undefined, usage: Usage | undefined): ExecutionResult {
+  const end = endOf(exit.status);
+  const oomKills = usage?.oomKills ?? 0;
+  const exited = 'exitCode' in end;
+  const endedWell = exited && end.exitCode === 0;
+  const reason =
+    doom ?? (oomKills > 0 && !endedWell ? EndReason.OUT_OF_MEMORY : exited ? EndReason.EXITED : EndReason.SIGNALED);
+  return create(ExecutionResultSchema, {
+    reason,
+    ...end,
+    duration: durationFromMicros(exit.durationMicros),
+    cpuTime: durationFromMicros(usage?.cpuMicros ?? exit.userMicros + exit.systemMicros),
+    peakMemoryBytes: BigInt(usage?.peakMemoryBytes ?? exit.peakKib * 1024),
+    stdoutBytes: BigInt(exit.stdoutBytes),
+    stderrBytes: BigInt(exit.stderrBytes),
+    oomKills,
+    message: sentence(reason, oomKills),
+    endTime: timestampFromMs(Date.now()),
+  });
+}
+
+/** The result of a program whose sandbox ended first. */
+export function lostResult(message: string, stdoutBytes: number, stderrBytes: number): ExecutionResult {
+  return create(ExecutionResultSchema, {
+    reason: EndReason.SANDBOX_LOST,
+    message,
+    stdoutBytes: BigInt(stdoutBytes),
+    stderrBytes: BigInt(stderrBytes),
+    endTime: timestampFromMs(Date.now()),
+  });
+}
+
+function sentence(reason: EndReason, oomKills: number): string {
+  if (reason === EndReason.OUT_OF_MEMORY) return `the kernel killed ${oomKills} of its processes for memory`;
+  if (reason === EndReason.TIMED_OUT) return 'its timeout passed and every process was ended';
+  if (reason === EndReason.CANCELLED) return 'it was cancelled and every process was ended';
+  return '';
+}

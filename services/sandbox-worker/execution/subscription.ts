@@ -1,0 +1,172 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import {
+  type ExecutionEvent,
+  type ExecutionResult,
+  FinishedSchema,
+  GapSchema,
+  HeartbeatSchema,
+  OutputStream,
+  StartedSchema,
+} from '../../../gen/assay/v1/execution_pb.js';
+import type { DomainError } from '../../shared/domain-error.ts';
+import type { Stream } from '../guest/frame.ts';
+import type { Spool } from './spool.ts';
+
+const readBytes = 262_144;
+
+/** Where a reader's events go. */
+export interface EventSink {
+  /** Whether it takes more now. It calls the subscription's `pump` when it does again. */
+  readonly writable: boolean;
+  event(event: ExecutionEvent['event']): void;
+  output(stream: Stream, offset: number, data: Buffer): void;
+  end(): void;
+  fail(error: DomainError): void;
+}
+
+/** What a reader may see of an execution. */
+export interface Readable {
+  readonly id: string;
+  readonly startedMs: number | undefined;
+  readonly result: ExecutionResult | undefined;
+  readonly refusal: DomainError | undefined;
+  /** Nobody holds the streams any more. */
+  readonly drained: boolean;
+  spool(stream: Stream): Spool;
+  /** A reader moved on: bytes may be acknowledged now. */
+  advanced(): void;
+  unsubscribe(subscription: Subscription): void;
+}
+
+/** One reader with cursors of its own. It reads live while it keeps up, and from the spool when it does not. */
+export interface Subscription {
+  cursor(stream: Stream): number;
+  /** Whether the program no longer waits for this reader. */
+  abandoned(stream: Stream): boolean;
+  abandon(stream: Stream): void;
+  live(stream: Stream, offset: number, data: Buffer): void;
+  pump(): void;
+  heartbeat(): void;
+  fail(error: DomainError): void;
+  /** The reader went away. */
+  cancel(): void;
+}
+
+export function createSubscription(
+  execution: Readable,
+  sink: EventSink,
+  from: { stdout: number; stderr: number; followBackground: boolean },
+): Subscription {
+  const cursors: Record<Stream, number> = { 1: from.stdout, 2: from.stderr };
+  const given: Record<Stream, boolean> = { 1: false, 2: false };
+  let startedSent = false;
+  let done = false;
+  let quiet = true;
+
+  function sendStarted(): boolean {
+    if (startedSent) return true;
+    if (execution.startedMs === undefined) return false;
+    startedSent = true;
+    const startTime = timestampFromMs(execution.startedMs);
+    sink.event({ case: 'started', value: create(StartedSchema, { executionId: execution.id, startTime }) });
+    return true;
+  }
+
+  /** The first byte that is not for this reader. */
+  function limit(stream: Stream): number {
+    const { result } = execution;
+    if (result === undefined || from.followBackground) return Number.POSITIVE_INFINITY;
+    return Number(stream === 1 ? result.stdoutBytes : result.stderrBytes);
+  }
+
+  function readOne(stream: Stream): boolean {
+    const end = limit(stream);
+    if (cursors[stream] >= end) return false;
+    const read = execution.spool(stream).read(cursors[stream], Math.min(readBytes, end - cursors[stream]));
+    if (read.type === 'nothing') return false;
+    if (read.type === 'data') {
+      sink.output(stream, read.offset, read.data);
+      cursors[stream] += read.data.length;
+      return true;
+    }
+    const to = Math.min(read.to, end);
+    const name = stream === 1 ? OutputStream.STDOUT : OutputStream.STDERR;
+    const gap = create(GapSchema, { stream: name, from: BigInt(read.from), to: BigInt(to) });
+    sink.event({ case: 'gap', value: gap });
+    cursors[stream] = to;
+    return true;
+  }
+
+  function caughtUp(stream: Stream): boolean {
+    return cursors[stream] >= Math.min(limit(stream), execution.spool(stream).total);
+  }
+
+  function finishIfDone(): void {
+    const { result } = execution;
+    if (result === undefined || !caughtUp(1) || !caughtUp(2)) return;
+    if (from.followBackground && !execution.drained) return;
+    done = true;
+    sink.event({ case: 'finished', value: create(FinishedSchema, { result }) });
+    sink.end();
+    execution.unsubscribe(subscription);
+  }
+
+  function pump(): void {
+    if (done) return;
+    if (execution.refusal !== undefined) {
+      subscription.fail(execution.refusal);
+      return;
+    }
+    if (!sendStarted()) return;
+    let moved = false;
+    for (let more = true; more && sink.writable; ) {
+      more = readOne(1);
+      if (sink.writable) more = readOne(2) || more;
+      moved ||= more;
+    }
+    if (moved) {
+      quiet = false;
+      for (const stream of [1, 2] as const) if (caughtUp(stream)) given[stream] = false;
+      execution.advanced();
+    }
+    finishIfDone();
+  }
+
+  const subscription: Subscription = {
+    cursor: (stream) => cursors[stream],
+    abandoned: (stream) => given[stream],
+    abandon(stream) {
+      given[stream] = true;
+    },
+    live(stream, offset, data) {
+      if (done) return;
+      if (cursors[stream] !== offset || !startedSent || !sink.writable || offset + data.length > limit(stream)) {
+        pump();
+        return;
+      }
+      sink.output(stream, offset, data);
+      cursors[stream] = offset + data.length;
+      quiet = false;
+    },
+    pump,
+    heartbeat() {
+      if (!done && quiet && sink.writable && startedSent) {
+        sink.event({ case: 'heartbeat', value: create(HeartbeatSchema) });
+      }
+      quiet = true;
+    },
+    fail(error) {
+      if (done) return;
+      done = true;
+      sink.fail(error);
+      execution.unsubscribe(subscription);
+    },
+    cancel() {
+      if (done) return;
+      done = true;
+      execution.unsubscribe(subscription);
+    },
+  };
+  return subscription;
+}

@@ -1,0 +1,151 @@
+import { timingSafeEqual } from 'node:crypto';
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import type { Logger } from '../../shared/log.ts';
+import { createFrameDecoder, type GuestFrames, GuestViolation, welcome } from './frame.ts';
+
+const unprovenLimit = 8;
+const helloTimeoutMs = 2_000;
+/** A guest that lets this much pile up does not read its socket. */
+const unreadLimitBytes = 16 * 1_048_576;
+
+/** What the link tells its sandbox beside the guest's frames. */
+export interface LinkEvents extends Omit<GuestFrames, 'hello'> {
+  /** A guest proved itself. What was known of an earlier connection is void. */
+  connected(highest: bigint): void;
+  disconnected(): void;
+  /** The guest broke the protocol; the connection is gone. */
+  violated(reason: string): void;
+  /** All frames of one read were delivered: a good moment to send what they asked for. */
+  delivered(): void;
+}
+
+/** The worker's end of one sandbox's socket. */
+export interface GuestLink {
+  readonly connected: boolean;
+  /** Sends a frame if a guest is connected. What is lost with a connection is said again after the next. */
+  send(frame: Buffer): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Listens where the guest will connect. Everything in the sandbox can connect too, so nothing is believed before the
+ * secret was seen; strangers only push out the oldest stranger.
+ */
+export async function listenForGuest(
+  path: string,
+  secret: Uint8Array,
+  events: LinkEvents,
+  log: Logger,
+): Promise<GuestLink> {
+  const unproven = new Set<Socket>();
+  let guest: Socket | undefined;
+
+  function drop(socket: Socket): void {
+    unproven.delete(socket);
+    socket.destroy();
+  }
+
+  function adopt(socket: Socket, highest: bigint): void {
+    unproven.delete(socket);
+    socket.setTimeout(0);
+    const previous = guest;
+    guest = socket;
+    if (previous !== undefined) {
+      previous.destroy();
+      events.disconnected();
+    }
+    socket.write(welcome());
+    events.connected(highest);
+  }
+
+  function accept(socket: Socket): void {
+    if (unproven.size >= unprovenLimit) drop(unproven.values().next().value as Socket);
+    unproven.add(socket);
+    socket.setTimeout(helloTimeoutMs, () => drop(socket));
+    const decode = createFrameDecoder(only(socket));
+    socket.on('error', () => drop(socket));
+    socket.on('close', () => {
+      unproven.delete(socket);
+      if (guest !== socket) return;
+      guest = undefined;
+      events.disconnected();
+    });
+    socket.on('data', (chunk) => {
+      try {
+        decode(chunk);
+        if (guest === socket) events.delivered();
+      } catch (error) {
+        if (!(error instanceof GuestViolation)) log.error({ err: error }, 'a guest frame could not be handled');
+        const proven = guest === socket;
+        drop(socket);
+        if (proven) events.violated((error as Error).message);
+      }
+    });
+  }
+
+  /** The frames of one socket: HELLO first and once, the rest only from the proven guest. */
+  function only(socket: Socket): GuestFrames {
+    const proven =
+      <Args extends unknown[]>(deliver: (...args: Args) => void) =>
+      (...args: Args): void => {
+        if (guest !== socket) throw new GuestViolation('a frame before HELLO');
+        deliver(...args);
+      };
+    return {
+      hello(version, highest, given) {
+        if (guest === socket) throw new GuestViolation('a second HELLO');
+        if (version !== 1) throw new GuestViolation(`protocol version ${version}, expected 1`);
+        if (!timingSafeEqual(given, secret)) {
+          log.warn('a process that is not the guest connected to the guest socket');
+          throw new GuestViolation('a wrong secret');
+        }
+        adopt(socket, highest);
+      },
+      state: proven(events.state),
+      synced: proven(events.synced),
+      spawned: proven(events.spawned),
+      started: proven(events.started),
+      failed: proven(events.failed),
+      output: proven(events.output),
+      inputAck: proven(events.inputAck),
+      exit: proven(events.exit),
+      closed: proven(events.closed),
+      unknown: proven(events.unknown),
+    };
+  }
+
+  rmSync(path, { force: true });
+  const server = createServer({ noDelay: true }, accept);
+  await listening(server, path);
+  // The session's user connects; only the sandbox can reach the directory.
+  chmodSync(path, 0o666);
+
+  return {
+    get connected() {
+      return guest !== undefined;
+    },
+    send(frame) {
+      if (guest === undefined) return;
+      guest.write(frame);
+      if (guest.writableLength <= unreadLimitBytes) return;
+      drop(guest);
+      events.violated('the guest does not read what it is sent');
+    },
+    close() {
+      for (const socket of unproven) socket.destroy();
+      guest?.destroy();
+      return new Promise((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+function listening(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,116 @@
+import { join } from 'node:path';
+import closeWithGrace from 'close-with-grace';
+import { ConfigError, readConfig, readSecretFile } from '../shared/config.ts';
+import { DomainError } from '../shared/domain-error.ts';
+import { createLog } from '../shared/log.ts';
+import { connectBroker, readBrokerAuth } from '../shared/store/broker.ts';
+import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
+import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
+import { createExecutionCgroups } from './cgroup/execution-cgroups.ts';
+import { type WorkerConfig, workerConfig } from './config.ts';
+import { lockDataDirectory, workerIdOf } from './data-lock.ts';
+import { createEngine } from './docker/docker-engine.ts';
+import { register } from './registration.ts';
+import { createCaretaker } from './sandbox/caretaker.ts';
+import { createRecordKeeper } from './sandbox/record-keeper.ts';
+import { createSandboxes } from './sandbox/sandboxes.ts';
+import { createSlots } from './sandbox/slot.ts';
+import { serveWorker } from './server/server.ts';
+
+const shutdownMs = 60_000;
+
+async function main(config: WorkerConfig): Promise<void> {
+  const log = createLog('sandbox-worker', config.ASSAY_LOG_LEVEL);
+  const token = readSecretFile(config.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE');
+  const dataDirectory = config.ASSAY_DATA_DIR;
+  await lockDataDirectory(dataDirectory);
+  // Sockets are named relative to here, because a socket's path may not be long.
+  process.chdir(dataDirectory);
+  // What is mounted into a sandbox must be readable by its user.
+  process.umask(0o022);
+  const workerId = workerIdOf(dataDirectory);
+
+  const broker = await connectBroker({
+    url: config.ASSAY_NATS_URL,
+    ...readBrokerAuth(config.ASSAY_NATS_AUTH_FILE),
+    name: workerId,
+    replicas: config.ASSAY_NATS_REPLICAS,
+  });
+  const onEventLost = (error: unknown) => log.warn({ err: error }, 'an event could not be published');
+  const sessionStore = createNatsSessionStore({ broker, onEventLost });
+  const engine = createEngine({
+    socketPath: config.ASSAY_DOCKER_SOCKET,
+    templateDirectory: join(dataDirectory, 'templates'),
+    allowUnlimitedDisk: config.ASSAY_ALLOW_UNLIMITED_DISK === 'true',
+    log,
+  });
+  await engine.ready();
+  const cgroups = createExecutionCgroups({ log });
+  const installation = config.ASSAY_INSTALLATION;
+  const slots = createSlots(dataDirectory, config.ASSAY_GUEST_PATH);
+  const records = createRecordKeeper(sessionStore, workerId, log);
+  const sandboxes = createSandboxes({
+    engine,
+    cgroups,
+    records,
+    slots,
+    installation,
+    baseImage: config.ASSAY_BASE_IMAGE,
+    capacity: config.ASSAY_WORKER_CAPACITY,
+    defaultLimits: {
+      cpus: config.ASSAY_DEFAULT_CPUS,
+      memoryBytes: config.ASSAY_DEFAULT_MEMORY_BYTES,
+      diskBytes: config.ASSAY_DEFAULT_DISK_BYTES,
+      pids: config.ASSAY_DEFAULT_PIDS,
+    },
+    limits: { executions: config.ASSAY_EXECUTIONS_PER_SESSION, keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES },
+    log,
+  });
+  const caretaker = createCaretaker({ engine, sandboxes, records, slots, installation, log });
+  await caretaker.reconcile();
+  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, log);
+  const registration = await register({
+    store: createNatsWorkerStore(broker),
+    workerId,
+    address: config.ASSAY_WORKER_ADVERTISE ?? server.address,
+    capacity: config.ASSAY_WORKER_CAPACITY,
+    capabilities: [...engine.capabilities, ...(cgroups.kind === 'none' ? [] : ['execution_cgroups'])],
+    load: () => sandboxes.size,
+    replaced() {
+      log.fatal('another worker has taken over this worker id; removing the sandboxes of this one');
+      void stop('close').then(() => process.exit(1));
+    },
+    log,
+  });
+  caretaker.start();
+  log.info({ address: server.address, worker_id: workerId, sandboxes: sandboxes.size }, 'ready');
+
+  async function stop(mode: 'close' | 'keep'): Promise<void> {
+    await registration.drain();
+    registration.stop();
+    await caretaker.stop();
+    if (mode === 'close') {
+      const why = { reason: 'WORKER_STOPPED', message: 'its worker was stopped' };
+      const closing = [...sandboxes.live].map(({ project, sessionId }) => sandboxes.close(project, sessionId, why));
+      await Promise.allSettled(closing);
+    }
+    const error = new DomainError('SHUTTING_DOWN', 'the worker is stopping; attach again from the offsets you have');
+    await sandboxes.handOver(error);
+    await server.close();
+    await broker.close();
+  }
+
+  closeWithGrace({ delay: shutdownMs, logger: false }, async ({ signal, err }) => {
+    if (err !== undefined) log.fatal({ err }, 'stopping after an error');
+    else log.info({ signal }, 'stopping');
+    await stop(err === undefined ? config.ASSAY_ON_STOP : 'keep');
+  });
+}
+
+try {
+  await main(readConfig(workerConfig, process.env));
+} catch (error) {
+  const message = error instanceof ConfigError || error instanceof DomainError ? error.message : (error as Error).stack;
+  process.stderr.write(`sandbox-worker: ${message}\n`);
+  process.exit(1);
+}

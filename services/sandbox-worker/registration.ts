@@ -1,0 +1,89 @@
+import { create } from '@bufbuild/protobuf';
+import { type WorkerRecord, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import type { Logger } from '../shared/log.ts';
+import type { Stored } from '../shared/store/session-store.ts';
+import type { WorkerStore } from '../shared/store/worker-store.ts';
+
+const heartbeatMs = 2_000;
+
+export interface RegistrationDeps {
+  readonly store: WorkerStore;
+  readonly workerId: string;
+  readonly address: string;
+  readonly capacity: number;
+  readonly capabilities: readonly string[];
+  /** How many sandboxes there are now. */
+  readonly load: () => number;
+  /** Another process with this worker's id has taken over; what is here belongs to it. */
+  readonly replaced: () => void;
+  readonly log: Logger;
+}
+
+/** The worker's entry in the store: where it is, and that it lives. */
+export interface Registration {
+  /** Says that no new sessions are taken. */
+  drain(): Promise<void>;
+  stop(): void;
+}
+
+/** Registers with an epoch above every earlier one and says so every few seconds. */
+export async function register(deps: RegistrationDeps): Promise<Registration> {
+  const { store, workerId, log } = deps;
+  let draining = false;
+  let epoch = 0n;
+  let stored: Stored<WorkerRecord> | undefined;
+
+  function record(): WorkerRecord {
+    const { address, capacity, capabilities, load } = deps;
+    return create(WorkerRecordSchema, {
+      workerId,
+      epoch,
+      address,
+      capacity,
+      sessions: load(),
+      capabilities: [...capabilities],
+      draining,
+    });
+  }
+
+  /** Takes the next epoch; somebody else may be taking it at the same time. */
+  async function takeOver(): Promise<void> {
+    while (stored === undefined) {
+      const current = await store.get(workerId);
+      epoch = (current?.value.epoch ?? 0n) + 1n;
+      stored = await store.put(record(), current?.revision ?? 0);
+    }
+  }
+
+  async function beat(): Promise<void> {
+    const next = await store.put(record(), stored?.revision ?? 0);
+    if (next !== undefined) {
+      stored = next;
+      return;
+    }
+    const current = await store.get(workerId);
+    if (current !== undefined && current.value.epoch > epoch) {
+      clearInterval(timer);
+      deps.replaced();
+      return;
+    }
+    // Our own write was answered late, or the entry was lost: go on from what is there.
+    stored = current;
+  }
+
+  let beating: Promise<void> = takeOver();
+  await beating;
+  const again = () => {
+    beating = beating.then(beat).catch((error) => log.warn({ err: error }, 'the registration could not be renewed'));
+    return beating;
+  };
+  const timer = setInterval(() => void again(), heartbeatMs);
+
+  return {
+    drain() {
+      draining = true;
+      return again();
+    },
+    stop: () => clearInterval(timer),
+  };
+}

@@ -1,0 +1,167 @@
+import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import type { Logger } from '../../shared/log.ts';
+import { isTerminal } from '../../shared/session-state.ts';
+import type { ContainerSummary, Engine } from '../docker/engine.ts';
+import type { RecordKeeper } from './record-keeper.ts';
+import { type Sandboxes, sessionLabel } from './sandboxes.ts';
+import type { Slots } from './slot.ts';
+
+const reapMs = 500;
+const sweepMs = 5_000;
+const heartbeatMs = 10_000;
+
+export interface CaretakerDeps {
+  readonly engine: Engine;
+  readonly sandboxes: Sandboxes;
+  readonly records: RecordKeeper;
+  readonly slots: Slots;
+  readonly installation: string;
+  readonly log: Logger;
+}
+
+/** Keeps records, containers and directories in step: takes up what is owned, removes what nobody owns, ends what is due. */
+export interface Caretaker {
+  /** Compares records with containers once, as at start: everything is adopted, finished, lost or removed. */
+  reconcile(): Promise<void>;
+  start(): void;
+  stop(): Promise<void>;
+}
+
+export function createCaretaker(deps: CaretakerDeps): Caretaker {
+  const { engine, sandboxes, records, slots, installation, log } = deps;
+  const timers: NodeJS.Timeout[] = [];
+  let watch: { close(): void } | undefined;
+  let sweeping: Promise<void> = Promise.resolve();
+
+  async function reconcile(): Promise<void> {
+    const mine = await records.mine();
+    const containers = await engine.list(installation);
+    const bySession = new Map(containers.map((container) => [container.labels[sessionLabel] ?? '', container]));
+    const unheld = mine.filter(({ session }) => {
+      if (session === undefined || isTerminal(session.state)) return false;
+      return !records.owes(session.sessionId) && !sandboxes.holds(session.sessionId);
+    });
+    await Promise.all(unheld.map((record) => takeUp(record, bySession.get(record.session?.sessionId ?? ''))));
+    await removeUnowned(containers);
+  }
+
+  /** Brings one record without a sandbox here to where it belongs. */
+  async function takeUp(record: SessionRecord, container: ContainerSummary | undefined): Promise<void> {
+    const { project, session } = record;
+    if (session === undefined) return;
+    const { sessionId } = session;
+    if (session.state === SessionState.CLOSING) {
+      if (container !== undefined) await engine.remove(container.id);
+      slots.open(sessionId).remove();
+      await records.put(project, sessionId, { type: 'closed', atMs: Date.now() });
+      return;
+    }
+    const alive = container !== undefined && (container.state === 'running' || container.state === 'paused');
+    if (session.state === SessionState.CREATING && !alive) {
+      if (container !== undefined) await engine.remove(container.id);
+      await sandboxes.create(project, sessionId);
+      return;
+    }
+    try {
+      if (!alive) throw new Error('its container is gone');
+      await sandboxes.adopt(record, container.id);
+    } catch (error) {
+      log.warn({ session_id: sessionId, err: error }, 'a session could not be taken up');
+      if (sandboxes.holds(sessionId)) {
+        const message = `the sandbox could not be taken up: ${(error as Error).message}`;
+        await sandboxes.fail(project, sessionId, { reason: 'SANDBOX_LOST', message });
+        return;
+      }
+      if (container !== undefined) await engine.remove(container.id);
+      slots.open(sessionId).remove();
+      await records.put(project, sessionId, {
+        type: 'lost',
+        message: 'the worker came back without this session: its container is gone',
+        atMs: Date.now(),
+      });
+    }
+  }
+
+  /** Whatever carries our label, or lies in our directory, and has no sandbox by now. The records were read before. */
+  async function removeUnowned(containers: ContainerSummary[]): Promise<void> {
+    for (const container of containers) {
+      if (sandboxes.holds(container.labels[sessionLabel] ?? '')) continue;
+      log.warn({ container: container.id }, 'removing a container that no session owns');
+      await engine.remove(container.id);
+    }
+    const owned = new Set(containers.map((container) => container.labels[sessionLabel]));
+    for (const sessionId of slots.list()) {
+      if (!sandboxes.holds(sessionId) && !owned.has(sessionId)) slots.open(sessionId).remove();
+    }
+  }
+
+  function reap(): void {
+    const now = Date.now();
+    for (const sandbox of sandboxes.live) {
+      if (sandbox.executions.running > 0 || sandbox.paused) sandbox.activeMs = now;
+      const idle = sandbox.idleMs !== undefined && now - sandbox.activeMs > sandbox.idleMs;
+      if (now < sandbox.expireMs && !idle) continue;
+      const why =
+        now >= sandbox.expireMs
+          ? { reason: 'TTL_EXPIRED', message: 'its time to live was up' }
+          : { reason: 'IDLE_TIMEOUT', message: 'it was idle for its idle timeout' };
+      // Once is enough: closing takes longer than the next look.
+      sandbox.expireMs = Number.POSITIVE_INFINITY;
+      sandbox.idleMs = undefined;
+      sandboxes.close(sandbox.project, sandbox.sessionId, why).catch((error) => {
+        log.error({ session_id: sandbox.sessionId, err: error }, 'a session whose time was up could not be closed');
+        sandbox.expireMs = now;
+      });
+    }
+  }
+
+  function sweep(): void {
+    sweeping = sweeping
+      .then(() => records.settle())
+      .then(reconcile)
+      .catch((error) => log.warn({ err: error }, 'a sweep did not finish; the next one goes on'));
+  }
+
+  function died(containerId: string): void {
+    for (const sandbox of sandboxes.live) {
+      if (sandbox.file.containerId !== containerId) continue;
+      const why = { reason: 'SANDBOX_LOST', message: "the sandbox's container ended by itself or was removed" };
+      sandboxes.fail(sandbox.project, sandbox.sessionId, why).catch((error) => {
+        log.error({ session_id: sandbox.sessionId, err: error }, 'a dead sandbox could not be removed');
+      });
+    }
+  }
+
+  /** Deaths that were not told because the engine was away. */
+  async function lookForTheDead(): Promise<void> {
+    const alive = new Set((await engine.list(installation)).filter(isAlive).map((container) => container.id));
+    for (const { file } of [...sandboxes.live]) {
+      if (file.containerId !== '' && !alive.has(file.containerId)) died(file.containerId);
+    }
+  }
+
+  return {
+    reconcile,
+    start() {
+      const reconnected = () => {
+        lookForTheDead().catch((error) => log.warn({ err: error }, 'containers could not be listed'));
+      };
+      watch = engine.watch(installation, died, reconnected);
+      const heartbeat = () => {
+        for (const sandbox of sandboxes.live) sandbox.executions.heartbeat();
+      };
+      timers.push(setInterval(reap, reapMs), setInterval(sweep, sweepMs), setInterval(heartbeat, heartbeatMs));
+      for (const timer of timers) timer.unref();
+    },
+    async stop() {
+      for (const timer of timers) clearInterval(timer);
+      watch?.close();
+      await sweeping;
+    },
+  };
+}
+
+function isAlive(container: ContainerSummary): boolean {
+  return container.state === 'running' || container.state === 'paused';
+}

@@ -1,0 +1,60 @@
+import { create } from '@bufbuild/protobuf';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Logger } from '../../shared/log.ts';
+import { advance, type SessionEvent } from '../../shared/session-state.ts';
+import type { SessionStore } from '../../shared/store/session-store.ts';
+
+/**
+ * The worker's hand in the session records. What happened to a sandbox has happened whether or not the store answers, so
+ * a write that fails is owed and written later.
+ */
+export interface RecordKeeper {
+  get(project: string, sessionId: string): Promise<SessionRecord | undefined>;
+  put(project: string, sessionId: string, event: SessionEvent): Promise<void>;
+  /** Writes what is owed. */
+  settle(): Promise<void>;
+  /** Every record of this worker; rejects where the store does not answer in full. */
+  mine(): Promise<SessionRecord[]>;
+  owes(sessionId: string): boolean;
+}
+
+export function createRecordKeeper(store: SessionStore, workerId: string, log: Logger): RecordKeeper {
+  const owed = new Map<string, { project: string; events: SessionEvent[] }>();
+
+  async function write(project: string, sessionId: string, event: SessionEvent): Promise<void> {
+    await store.update(project, sessionId, (record) => {
+      const session = record.session === undefined ? undefined : advance(record.session, event);
+      return session === undefined ? undefined : create(SessionRecordSchema, { ...record, session });
+    });
+  }
+
+  return {
+    get: async (project, sessionId) => (await store.get(project, sessionId))?.value,
+    async put(project, sessionId, event) {
+      const debt = owed.get(sessionId);
+      if (debt !== undefined) {
+        debt.events.push(event);
+        return;
+      }
+      try {
+        await write(project, sessionId, event);
+      } catch (error) {
+        if (!(error instanceof DomainError)) throw error;
+        log.warn({ session_id: sessionId, event: event.type, err: error }, 'a session record is owed');
+        owed.set(sessionId, { project, events: [event] });
+      }
+    },
+    async settle() {
+      for (const [sessionId, debt] of owed) {
+        for (let event = debt.events[0]; event !== undefined; event = debt.events[0]) {
+          await write(debt.project, sessionId, event);
+          debt.events.shift();
+        }
+        owed.delete(sessionId);
+      }
+    },
+    mine: async () => (await store.ofWorker(workerId)).map(({ value }) => value),
+    owes: (sessionId) => owed.has(sessionId),
+  };
+}

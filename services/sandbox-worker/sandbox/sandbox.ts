@@ -1,0 +1,136 @@
+import type { ResourceLimits } from '../../../gen/assay/v1/session_pb.js';
+import type { JournalRecord, SandboxFile } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
+import { createExecutions, type Executions } from '../execution/executions.ts';
+import { openJournal } from '../execution/journal.ts';
+import { type GuestLink, listenForGuest } from '../guest/link.ts';
+import type { Slot } from './slot.ts';
+
+/** What bounds every sandbox of a worker. */
+export interface SandboxLimits {
+  readonly executions: number;
+  readonly keptBytes: number;
+}
+
+/** One live sandbox: a container, its guest and its executions. */
+export interface Sandbox {
+  readonly project: string;
+  readonly sessionId: string;
+  readonly executions: Executions;
+  readonly slot: Slot;
+  readonly file: SandboxFile;
+  /** Frozen: nothing in it runs, and no timeout does. */
+  paused: boolean;
+  /** When it is to be closed, and after how much idleness; both may change. */
+  expireMs: number;
+  idleMs: number | undefined;
+  /** When it was last used. */
+  activeMs: number;
+  cgroups: ContainerCgroups | undefined;
+  /** Resolves when the guest has told all it knows; rejects when it does not come. */
+  guestReady(timeoutMs: number): Promise<void>;
+  /** Frees what the worker holds of it: the socket, the journal. */
+  release(): Promise<void>;
+}
+
+/** Opens the worker's side of a sandbox: journal, socket, executions. The container may come later, or be there already. */
+export async function openSandbox(
+  slot: Slot,
+  file: SandboxFile,
+  limits: SandboxLimits,
+  log: Logger,
+  violated: (sandbox: Sandbox, reason: string) => void,
+): Promise<Sandbox> {
+  const { journal, records } = openJournal(slot.journalPath);
+  const ready = Promise.withResolvers<void>();
+  ready.promise.catch(() => {});
+  let link: GuestLink | undefined;
+
+  const executions = executionsOf(slot, file, limits, records, journal, {
+    send: (frame) => link?.send(frame),
+    cgroups: () => sandbox.cgroups,
+  });
+
+  const sandbox: Sandbox = {
+    project: file.project,
+    sessionId: file.sessionId,
+    executions,
+    slot,
+    file,
+    paused: false,
+    expireMs: Number.POSITIVE_INFINITY,
+    idleMs: undefined,
+    activeMs: Date.now(),
+    cgroups: undefined,
+    guestReady: (timeoutMs) => within(ready.promise, timeoutMs),
+    async release() {
+      ready.reject(new DomainError('SESSION_ENDED', 'the sandbox was closed'));
+      await link?.close();
+      journal.close();
+    },
+  };
+
+  link = await listenForGuest(
+    slot.socketPath,
+    file.secret,
+    {
+      ...executions,
+      synced() {
+        executions.synced();
+        ready.resolve();
+      },
+      violated: (reason) => violated(sandbox, reason),
+    },
+    log.child({ session_id: file.sessionId }),
+  );
+  return sandbox;
+}
+
+function executionsOf(
+  slot: Slot,
+  file: SandboxFile,
+  limits: SandboxLimits,
+  records: JournalRecord[],
+  journal: ReturnType<typeof openJournal>['journal'],
+  wires: { send(frame: Buffer): void; cgroups(): ContainerCgroups | undefined },
+): Executions {
+  return createExecutions(
+    { sessionId: file.sessionId, journal, spoolPath: slot.spoolPath, ...wires },
+    {
+      env: file.env,
+      workingDirectory: file.workingDirectory,
+      defaultKeptBytes: limits.keptBytes,
+      placeScript: slot.placeScript,
+    },
+    records,
+    limits.executions,
+  );
+}
+
+async function within(promise: Promise<void>, timeoutMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const message = `the sandbox's guest did not answer within ${timeoutMs} ms`;
+    timer = setTimeout(() => reject(new DomainError('SANDBOX_LOST', message)), timeoutMs);
+  });
+  try {
+    await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Limits with nothing left open. */
+export function completeLimits(
+  limits: ResourceLimits | undefined,
+  defaults: { cpus: number; memoryBytes: number; diskBytes: number; pids: number },
+): { cpus: number; memoryBytes: number; diskBytes: number; pids: number } {
+  return {
+    cpus: limits?.cpus ?? defaults.cpus,
+    memoryBytes: Number(limits?.memoryBytes ?? defaults.memoryBytes),
+    diskBytes: Number(limits?.diskBytes ?? defaults.diskBytes),
+    pids: limits?.pids ?? defaults.pids,
+  };
+}

@@ -1,0 +1,91 @@
+import {
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type SandboxFile, SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { Stream } from '../guest/frame.ts';
+
+/** Where the slot's `run` directory is mounted in the sandbox. */
+const mountPoint = '/run/assay';
+
+/**
+ * A sandbox's directory on the host. `run` is mounted read-only in the container; the rest is the worker's alone:
+ * the description to take up again, the journal, the spool, the disk.
+ */
+export interface Slot {
+  readonly runDirectory: string;
+  readonly diskDirectory: string;
+  readonly journalPath: string;
+  /** Relative to the worker's working directory: a socket's path may not be long. */
+  readonly socketPath: string;
+  spoolPath(number: bigint, stream: Stream): string;
+  placeScript(number: bigint, text: Uint8Array): string;
+  save(file: SandboxFile): void;
+  load(): SandboxFile;
+  remove(): void;
+}
+
+/** All slots of a worker. The worker's working directory is its data directory. */
+export interface Slots {
+  make(sessionId: string): Slot;
+  open(sessionId: string): Slot;
+  list(): string[];
+}
+
+export function createSlots(dataDirectory: string, guestPath: string): Slots {
+  const root = join(dataDirectory, 's');
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+
+  function slot(sessionId: string): Slot {
+    const directory = join(root, sessionId);
+    const described = join(directory, 'sandbox');
+    return {
+      runDirectory: join(directory, 'run'),
+      diskDirectory: join(directory, 'disk'),
+      journalPath: join(directory, 'journal'),
+      socketPath: join('s', sessionId, 'run', 'guest.sock'),
+      spoolPath: (number, stream) => join(directory, 'spool', `${number}.${stream === 1 ? 'out' : 'err'}`),
+      placeScript(number, text) {
+        writeFileSync(join(directory, 'run', `script-${number}`), text, { mode: 0o444 });
+        return `${mountPoint}/script-${number}`;
+      },
+      save(file) {
+        writeFileSync(`${described}.new`, toBinary(SandboxFileSchema, file), { mode: 0o600 });
+        renameSync(`${described}.new`, described);
+      },
+      load: () => fromBinary(SandboxFileSchema, readFileSync(described)),
+      remove: () => rmSync(directory, { recursive: true, force: true, maxRetries: 3 }),
+    };
+  }
+
+  return {
+    open: slot,
+    list: () => readdirSync(root),
+    make(sessionId) {
+      const made = slot(sessionId);
+      made.remove();
+      mkdirSync(join(root, sessionId, 'spool'), { recursive: true, mode: 0o700 });
+      mkdirSync(made.diskDirectory, { mode: 0o700 });
+      mkdirSync(made.runDirectory, { mode: 0o755 });
+      placeGuest(guestPath, join(made.runDirectory, 'guest'));
+      return made;
+    },
+  };
+}
+
+/** A link costs nothing; another filesystem needs a copy. */
+function placeGuest(from: string, to: string): void {
+  try {
+    linkSync(from, to);
+  } catch {
+    copyFileSync(from, to);
+  }
+}

@@ -1,0 +1,90 @@
+import type { ServerHttp2Stream } from 'node:http2';
+import { fromBinary } from '@bufbuild/protobuf';
+import { AttachRequestSchema, ExecuteRequestSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Execution } from '../execution/execution.ts';
+import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import { createEventStream, refuse } from './event-stream.ts';
+
+const service = '/assay.worker.v1.WorkerService';
+const requestLimit = 4 * 1_048_576;
+
+type From = { stdout: number; stderr: number; followBackground: boolean };
+type Open = (message: Uint8Array) => { execution: Execution; from: From };
+
+/** Execute and Attach, the two calls that carry output. Returns whether the stream was one of them. */
+export function createHotStreams(
+  sandboxes: Sandboxes,
+  log: Logger,
+): (stream: ServerHttp2Stream, path: string) => boolean {
+  const execute: Open = (message) => {
+    const { request } = fromBinary(ExecuteRequestSchema, message);
+    if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
+    const sandbox = sandboxes.find(request.sessionId);
+    if (sandbox.paused) {
+      throw new DomainError('SESSION_NOT_READY', 'the session is paused; call ResumeSession first');
+    }
+    sandbox.activeMs = Date.now();
+    return { execution: sandbox.executions.accept(request), from: { stdout: 0, stderr: 0, followBackground: false } };
+  };
+
+  const attach: Open = (message) => {
+    const { request } = fromBinary(AttachRequestSchema, message);
+    if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
+    const sandbox = sandboxes.find(request.sessionId);
+    sandbox.activeMs = Date.now();
+    const execution = sandbox.executions.find(request.executionId);
+    const from = {
+      stdout: Number(request.stdoutOffset),
+      stderr: Number(request.stderrOffset),
+      followBackground: request.followBackground,
+    };
+    refuseBeyondEnd(execution, from);
+    return { execution, from };
+  };
+
+  const calls: Readonly<Record<string, Open>> = { [`${service}/Execute`]: execute, [`${service}/Attach`]: attach };
+
+  return (stream, path) => {
+    const open = calls[path];
+    if (open === undefined) return false;
+    const reader = createGrpcFrameReader(requestLimit);
+    stream.on('error', () => stream.destroy());
+    stream.on('data', (chunk: Buffer) => {
+      try {
+        const message = reader.push(chunk)[0];
+        if (message === undefined || stream.headersSent) return;
+        const { execution, from } = open(message);
+        follow(execution, from, stream);
+      } catch (error) {
+        refuse(stream, error, log);
+      }
+    });
+    return true;
+  };
+
+  function follow(execution: Execution, from: From, stream: ServerHttp2Stream): void {
+    const events = createEventStream(stream, log);
+    const subscription = execution.subscribe(events, from);
+    events.onRoom(() => subscription.pump());
+    // The reader went away; the execution goes on.
+    stream.on('close', () => subscription.cancel());
+    subscription.pump();
+  }
+}
+
+/** An offset past the end of a finished execution names bytes that never were. */
+function refuseBeyondEnd(execution: Execution, from: From): void {
+  if (!execution.settled) return;
+  for (const [field, stream, offset] of [
+    ['stdout_offset', 1, from.stdout],
+    ['stderr_offset', 2, from.stderr],
+  ] as const) {
+    const { total } = execution.spool(stream);
+    if (offset <= total) continue;
+    const message = `${field}: ${offset} is past the end; the stream has ${total} bytes`;
+    throw new DomainError('INVALID_FIELD', message, { field, limit: String(total) });
+  }
+}

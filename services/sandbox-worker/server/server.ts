@@ -1,0 +1,102 @@
+import { timingSafeEqual } from 'node:crypto';
+import {
+  createServer,
+  Http2ServerRequest,
+  Http2ServerResponse,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import type { Interceptor } from '@connectrpc/connect';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Logger } from '../../shared/log.ts';
+import { toConnectError } from '../../shared/rpc-error.ts';
+import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import { refuse } from './event-stream.ts';
+import { createHotStreams } from './hot-streams.ts';
+import { createWorkerService } from './worker-service.ts';
+
+const streamWindowBytes = 1_048_576;
+const connectionWindowBytes = 8 * 1_048_576;
+const requestLimit = 4 * 1_048_576;
+
+export interface WorkerServer {
+  readonly address: string;
+  /** Takes no new calls and closes what is open. */
+  close(): Promise<void>;
+}
+
+/** The worker's gRPC port. The sessions service is its only client, and shows the token on every call. */
+export async function serveWorker(
+  listen: { host: string; port: number },
+  token: string,
+  sandboxes: Sandboxes,
+  log: Logger,
+): Promise<WorkerServer> {
+  const report = (error: unknown) => log.error({ err: error }, 'a call failed');
+  const mapErrors: Interceptor = (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (error) {
+      throw toConnectError(error, report);
+    }
+  };
+  const unary = connectNodeAdapter({
+    routes: (router) => router.service(WorkerService, createWorkerService(sandboxes)),
+    interceptors: [mapErrors],
+    readMaxBytes: requestLimit,
+    acceptCompression: [],
+    connect: false,
+    grpcWeb: false,
+  });
+  const hot = createHotStreams(sandboxes, log);
+  const expected = Buffer.from(`Bearer ${token}`);
+
+  const server = createServer({
+    settings: { initialWindowSize: streamWindowBytes, maxConcurrentStreams: 10_000 },
+  });
+  const sessions = new Set<ServerHttp2Session>();
+  server.on('session', (session) => {
+    sessions.add(session);
+    session.setLocalWindowSize(connectionWindowBytes);
+    session.on('close', () => sessions.delete(session));
+    session.on('error', () => session.destroy());
+  });
+  server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, raw: string[]) => {
+    stream.on('error', () => {});
+    if (!authorized(headers.authorization, expected)) {
+      refuse(stream, new DomainError('UNAUTHENTICATED', "the worker's token is missing or wrong"), log);
+      return;
+    }
+    const path = String(headers[':path']);
+    if (hot(stream, path)) return;
+    // biome-ignore lint/suspicious/noExplicitAny: node's types leave the raw headers of this constructor untyped
+    unary(new Http2ServerRequest(stream, headers, {}, raw as any), new Http2ServerResponse(stream));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(listen.port, listen.host, () => resolve());
+  });
+  const { address, port } = server.address() as AddressInfo;
+
+  return {
+    address: `${address.includes(':') ? `[${address}]` : address}:${port}`,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const session of sessions) session.close();
+      const force = setTimeout(() => {
+        for (const session of sessions) session.destroy();
+      }, 2_000);
+      await closed;
+      clearTimeout(force);
+    },
+  };
+}
+
+function authorized(given: string | undefined, expected: Buffer): boolean {
+  const bytes = Buffer.from(given ?? '');
+  return bytes.length === expected.length && timingSafeEqual(bytes, expected);
+}

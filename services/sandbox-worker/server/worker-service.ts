@@ -1,0 +1,79 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Execution } from '../execution/execution.ts';
+import type { Sandboxes } from '../sandbox/sandboxes.ts';
+
+const pageLimit = 1_000;
+const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' };
+
+/** The unary calls. Execute and Attach are framed by hand (hot-streams.ts) and never reach this. */
+export function createWorkerService(
+  sandboxes: Sandboxes,
+): Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'attach'> {
+  function executionOf(request: { sessionId: string; executionId: string } | undefined): Execution {
+    const { sessionId, executionId } = required(request);
+    const sandbox = sandboxes.find(sessionId);
+    sandbox.activeMs = Date.now();
+    return sandbox.executions.find(executionId);
+  }
+
+  return {
+    async createSandbox({ project, sessionId }) {
+      await sandboxes.create(project, sessionId);
+      return {};
+    },
+    async closeSandbox({ project, sessionId }) {
+      await sandboxes.close(project, sessionId, closedByCaller);
+      return {};
+    },
+    async pauseSandbox({ project, sessionId }) {
+      await sandboxes.pause(project, sessionId);
+      return {};
+    },
+    async resumeSandbox({ project, sessionId }) {
+      await sandboxes.resume(project, sessionId);
+      return {};
+    },
+    async refreshSandbox({ project, sessionId }) {
+      await sandboxes.refresh(project, sessionId);
+      return {};
+    },
+    getExecution: ({ request }) => ({ response: { execution: executionOf(request).view() } }),
+    listExecutions({ request }) {
+      const { sessionId, pageSize, pageToken } = required(request);
+      const { executions } = sandboxes.find(sessionId);
+      const size = pageSize <= 0 ? 100 : Math.min(pageSize, pageLimit);
+      const page = executions.list(pageToken === '' ? 0n : BigInt(pageToken), size + 1);
+      const more = page.length > size;
+      const shown = page.slice(0, size);
+      const nextPageToken = more ? String(shown.at(-1)?.spec.number ?? '') : '';
+      return { response: { executions: shown.map((execution) => execution.view()), nextPageToken } };
+    },
+    async writeInput({ request }) {
+      const { offset, data, end } = required(request);
+      const nextOffset = await executionOf(request).input.write(Number(offset), data, end);
+      return { response: { nextOffset: BigInt(nextOffset) } };
+    },
+    async closeInput({ request }) {
+      const { input, spec } = executionOf(request);
+      if (!spec.inputOpen) {
+        throw new DomainError('INPUT_NOT_OPEN', 'there is no input to close: it was started without input_open');
+      }
+      return { response: { inputBytes: BigInt(await input.end()) } };
+    },
+    signalExecution({ request }) {
+      executionOf(request).signal(required(request).signal);
+      return { response: {} };
+    },
+    cancelExecution({ request }) {
+      executionOf(request).cancel();
+      return { response: {} };
+    },
+  };
+}
+
+function required<T>(request: T | undefined): T {
+  if (request !== undefined) return request;
+  throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
+}

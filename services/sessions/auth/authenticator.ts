@@ -1,0 +1,59 @@
+import { Scope } from '../../../gen/assay/v1/key_pb.js';
+import type { KeyRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { KeyStore } from '../../shared/store/key-store.ts';
+import type { RecordView } from '../../shared/store/record-view.ts';
+import { matchesApiKey, parseApiKey } from './api-key.ts';
+import type { Caller } from './caller.ts';
+import type { Requirement } from './scope-table.ts';
+
+export interface Authenticator {
+  /** Rejects with UNAUTHENTICATED or SCOPE_MISSING. Undefined: the call needs no key. */
+  authenticate(authorization: string | undefined, method: string): Promise<Caller | undefined>;
+}
+
+export interface AuthenticatorDeps {
+  readonly keys: KeyStore;
+  readonly view: RecordView<KeyRecord>;
+  readonly requirements: ReadonlyMap<string, Requirement>;
+}
+
+const howTo = 'send `authorization: Bearer assay_<id>_<secret>` with a key that is not revoked';
+
+export function createAuthenticator({ keys, view, requirements }: AuthenticatorDeps): Authenticator {
+  const find = async (keyId: string): Promise<KeyRecord | undefined> => {
+    const seen = view.warm ? view.get(keyId) : undefined;
+    if (seen !== undefined) return seen.value;
+    const stored = await keys.get(keyId);
+    if (stored !== undefined) view.note(keyId, stored);
+    return stored?.value;
+  };
+  return {
+    async authenticate(authorization, method) {
+      const requirement = requirements.get(method);
+      if (requirement === undefined) throw new DomainError('SCOPE_MISSING', `no key may call ${method}`);
+      if (requirement === 'nothing') return undefined;
+      const bearer = /^bearer +(\S+)$/i.exec(authorization?.trim() ?? '')?.[1];
+      if (bearer === undefined) throw new DomainError('UNAUTHENTICATED', `no API key was sent; ${howTo}`);
+      const key = parseApiKey(bearer);
+      const record = key === undefined ? undefined : await find(key.keyId);
+      // One sentence for unknown, wrong and revoked: a prober learns nothing from the difference.
+      if (key === undefined || record?.key === undefined || !matchesApiKey(key.text, record.secretSha256)) throw refused();
+      if (record.key.revokeTime !== undefined) throw refused();
+      const { scopes, project } = record.key;
+      const admin = scopes.includes(Scope.ADMIN);
+      const enough = requirement === 'key' || admin || (requirement === 'agent' && scopes.includes(Scope.AGENT));
+      if (!enough) throw tooNarrow(method, requirement);
+      return { keyId: key.keyId, project, admin };
+    },
+  };
+}
+
+function refused(): DomainError {
+  return new DomainError('UNAUTHENTICATED', `the API key is not valid; ${howTo}`);
+}
+
+function tooNarrow(method: string, scope: string): DomainError {
+  const message = `${method} needs the scope ${scope}, which this key does not have; use a key that has it`;
+  return new DomainError('SCOPE_MISSING', message, { method, scope });
+}

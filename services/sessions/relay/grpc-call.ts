@@ -1,0 +1,115 @@
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import type { ConnectError } from '@connectrpc/connect';
+import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
+import { toTrailers } from '../../shared/rpc-error.ts';
+import { invalid, overLimit } from '../validation/field.ts';
+
+/** One server-streaming gRPC call, framed by hand on its HTTP/2 stream. */
+export interface GrpcCall {
+  readonly stream: ServerHttp2Stream;
+  /** The one message of the request. Rejects for none, a second one, one over the limit, or a client that went away. */
+  readMessage(limitBytes: number): Promise<Buffer>;
+  /** Sends the headers of the response, if they were not sent. */
+  begin(): void;
+  /** Ends the call with the trailers of a worker. The first end counts. */
+  end(status: Record<string, string>): void;
+  fail(error: ConnectError): void;
+  /** Aborts when the call was ended, by a deadline for one: nothing may be written any more. */
+  readonly over: AbortSignal;
+  /** How long the client waits, from `grpc-timeout`. */
+  readonly timeoutMs: number | undefined;
+}
+
+/** A client that neither reads its trailers nor ends its request is let go after this. */
+const lingerMs = 5_000;
+
+export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, requestId: string): GrpcCall {
+  const over = new AbortController();
+  let trailers: Record<string, string> = {};
+  const response = {
+    ':status': 200,
+    'content-type': headers['content-type'] ?? 'application/grpc',
+    'x-request-id': requestId,
+  };
+  stream.on('wantTrailers', () => {
+    if (!stream.destroyed) stream.sendTrailers(trailers);
+  });
+  const begin = (): void => {
+    if (!stream.headersSent && !stream.destroyed) stream.respond(response, { waitForTrailers: true });
+  };
+  const end = (status: Record<string, string>): void => {
+    if (over.signal.aborted || stream.destroyed || stream.closed) return;
+    over.abort();
+    trailers = status;
+    if (stream.headersSent) stream.end();
+    else stream.respond({ ...response, ...status }, { endStream: true });
+    letGo(stream);
+  };
+  return {
+    stream,
+    over: over.signal,
+    begin,
+    end,
+    fail: (error) => end(toTrailers(error)),
+    readMessage: (limitBytes) => readMessage(stream, limitBytes),
+    timeoutMs: parseTimeout(headers['grpc-timeout']),
+  };
+}
+
+function letGo(stream: ServerHttp2Stream): void {
+  stream.resume();
+  const timer = setTimeout(() => {
+    if (!stream.destroyed) stream.close(constants.NGHTTP2_NO_ERROR);
+    stream.destroy();
+  }, lingerMs);
+  stream.once('close', () => clearTimeout(timer));
+}
+
+function readMessage(stream: ServerHttp2Stream, limitBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const frames = createGrpcFrameReader(limitBytes);
+    let message: Buffer | undefined;
+    const onData = (chunk: Buffer): void => {
+      try {
+        const found = frames.push(chunk);
+        const [first] = found;
+        if (found.length > 1 || (message !== undefined && first !== undefined)) {
+          throw invalid('request', 'found more than one message', 'one');
+        }
+        message = first === undefined ? message : Buffer.from(first);
+      } catch (error) {
+        finish(() => reject(error instanceof RangeError ? tooLarge(error, limitBytes) : error));
+      }
+    };
+    const onEnd = (): void =>
+      finish(() => {
+        if (message !== undefined && frames.pending === 0) resolve(message);
+        else reject(invalid('request', 'found no whole message', 'one'));
+      });
+    const onClose = (): void => finish(() => reject(invalid('request', 'the call was cancelled', 'one message')));
+    const finish = (run: () => void): void => {
+      stream.off('data', onData);
+      stream.off('end', onEnd);
+      stream.off('close', onClose);
+      run();
+    };
+    stream.on('data', onData);
+    stream.on('end', onEnd);
+    stream.on('close', onClose);
+  });
+}
+
+function tooLarge(error: RangeError, limitBytes: number): Error {
+  const found = /of (\d+) bytes/.exec(error.message)?.[1];
+  if (found !== undefined) return overLimit('request', Number(found), limitBytes, 'bytes');
+  return invalid('request', error.message, 'a message that is not compressed');
+}
+
+const unitsMs: Readonly<Record<string, number>> = { n: 1e-6, u: 1e-3, m: 1, S: 1e3, M: 6e4, H: 3.6e6 };
+
+/** Undefined for none, and for one that is no timeout at all: it is the client's own clock that counts. */
+function parseTimeout(value: string | string[] | undefined): number | undefined {
+  const found = typeof value === 'string' ? /^(\d{1,8})([HMSmun])$/.exec(value) : null;
+  if (found === null) return undefined;
+  return Number(found[1]) * (unitsMs[found[2] ?? ''] ?? 1);
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import { Code, type ConnectError } from '@connectrpc/connect';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Logger } from '../../shared/log.ts';
+import { fromConnectError, toConnectError } from '../../shared/rpc-error.ts';
+import type { Metrics } from '../metrics.ts';
+
+/** The life of one call in logs and metrics, whichever way it came in. */
+export interface CallRecord {
+  readonly requestId: string;
+  /** Names the session as soon as it is known. */
+  about(fields: { project?: string; keyId?: string; sessionId?: string }): void;
+  /** Turns what was thrown into what travels; an unexpected error is logged in full here and nowhere else. */
+  fail(error: unknown): ConnectError;
+  /** Call once, at the end. */
+  end(code: Code | undefined): void;
+}
+
+export type CallRecords = (method: string, streaming: boolean, requestId: string | null | undefined) => CallRecord;
+
+const requestIdShape = /^[\x21-\x7e]{1,128}$/;
+
+export function createCallRecords(log: Logger, metrics: Metrics): CallRecords {
+  return (method, streaming, given) => {
+    const requestId = given && requestIdShape.test(given) ? given : randomUUID();
+    const began = performance.now();
+    const done = metrics.begin(method, streaming);
+    let fields: Record<string, string> = {};
+    let reason: string | undefined;
+    return {
+      requestId,
+      about(more) {
+        fields = { ...fields, ...more };
+      },
+      fail(error) {
+        const known = typed(error);
+        const mapped = toConnectError(known, (cause) => log.error({ ...fields, method, requestId, err: cause }, 'failed'));
+        reason = known instanceof DomainError ? known.reason : fromConnectError(mapped)?.reason;
+        return mapped;
+      },
+      end(code) {
+        const word = code === undefined ? 'ok' : (Code[code]?.toLowerCase() ?? String(code));
+        done(word);
+        const ms = Math.round((performance.now() - began) * 10) / 10;
+        const line = { ...fields, method, requestId, code: word, ...(reason === undefined ? {} : { reason }), ms };
+        // A line for every good call would be most of the log; what went wrong must be seen without asking.
+        if (code === undefined || code === Code.Canceled) log.debug(line, 'call');
+        else log.info(line, 'call refused');
+      },
+    };
+  };
+}
+
+/** The framework's own end of a call at its deadline gets a reason like every other error. */
+function typed(error: unknown): unknown {
+  const bare = error as Partial<ConnectError> | undefined;
+  if (bare?.code !== Code.DeadlineExceeded || bare instanceof DomainError) return error;
+  return deadlineExceeded();
+}
+
+export function deadlineExceeded(): DomainError {
+  const message = 'the deadline of the call passed; what it began goes on: ask for it again';
+  return new DomainError('DEADLINE_EXCEEDED', message);
+}

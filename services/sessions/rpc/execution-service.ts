@@ -1,0 +1,92 @@
+import { create, type DescMessage, type DescMethodUnary, fromBinary, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf';
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import { AttachResponseSchema, ExecuteResponseSchema, type ExecutionService, ListExecutionsRequestSchema } from '../../../gen/assay/v1/execution_pb.js';
+import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { requireCaller } from '../auth/caller.ts';
+import type { Limits } from '../config.ts';
+import { readExecutionStream } from '../execution/execution-reader.ts';
+import type { ExecutionStreams } from '../execution/execution-stream.ts';
+import type { ExecutionTarget } from '../execution/execution-target.ts';
+import { checkExecutionName, checkSignal, checkWriteInputRequest } from '../validation/execution-request.ts';
+import { checkSessionId } from '../validation/identifier.ts';
+import type { PageTokens } from '../validation/page-token.ts';
+import { checkPageSize } from '../validation/session-request.ts';
+import type { WorkerClient } from '../worker/worker-client.ts';
+
+export interface ExecutionServiceDeps {
+  readonly streams: ExecutionStreams;
+  readonly target: ExecutionTarget;
+  readonly client: WorkerClient;
+  readonly tokens: PageTokens;
+  readonly limits: Limits;
+}
+
+/** Input waits until the program has read what came before, so it may take long; every retry is safe. */
+const callTimeoutMs = 60_000;
+
+export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<typeof ExecutionService> {
+  const { streams, tokens, limits } = deps;
+  const { getExecution, listExecutions, writeInput, closeInput, signalExecution, cancelExecution } = WorkerService.method;
+
+  /** Asks the session's worker and unwraps what it says. */
+  const forward = async <I extends DescMessage, O extends DescMessage, R>(
+    context: HandlerContext,
+    sessionId: string,
+    method: DescMethodUnary<I, O>,
+    message: MessageInitShape<I>,
+    unwrap: (output: MessageShape<O>) => R | undefined,
+  ): Promise<R> => {
+    const address = await deps.target(requireCaller(context).project, sessionId);
+    const timeoutMs = Math.min(context.timeoutMs() ?? callTimeoutMs, callTimeoutMs);
+    const output = await deps.client.call(address, method, message, { timeoutMs, signal: context.signal });
+    const response = unwrap(output);
+    if (response === undefined) throw new TypeError(`the worker answered ${method.name} with nothing`);
+    return response;
+  };
+  return {
+    async *execute(request, context) {
+      const opened = await streams.execute(requireCaller(context).project, request);
+      for await (const message of readExecutionStream(opened, context.signal)) {
+        yield fromBinary(ExecuteResponseSchema, message);
+      }
+    },
+    async *attach(request, context) {
+      const opened = await streams.attach(requireCaller(context).project, request);
+      for await (const message of readExecutionStream(opened, context.signal)) {
+        yield fromBinary(AttachResponseSchema, message);
+      }
+    },
+    getExecution(request, context) {
+      checkExecutionName(request);
+      return forward(context, request.sessionId, getExecution, { request }, (output) => output.response);
+    },
+    async listExecutions(request, context) {
+      checkSessionId(request.sessionId);
+      const pageSize = checkPageSize(request.pageSize);
+      const query = `executions ${requireCaller(context).project} ${request.sessionId}`;
+      const pageToken = request.pageToken === '' ? '' : tokens.open(query, request.pageToken);
+      const inner = create(ListExecutionsRequestSchema, { sessionId: request.sessionId, pageSize, pageToken });
+      const wrapped = { request: inner };
+      const page = await forward(context, request.sessionId, listExecutions, wrapped, (output) => output.response);
+      const next = page.nextPageToken === '' ? '' : tokens.make(query, page.nextPageToken);
+      return { executions: page.executions, nextPageToken: next };
+    },
+    writeInput(request, context) {
+      checkWriteInputRequest(request, limits);
+      return forward(context, request.sessionId, writeInput, { request }, (output) => output.response);
+    },
+    closeInput(request, context) {
+      checkExecutionName(request);
+      return forward(context, request.sessionId, closeInput, { request }, (output) => output.response);
+    },
+    signalExecution(request, context) {
+      checkExecutionName(request);
+      checkSignal(request.signal);
+      return forward(context, request.sessionId, signalExecution, { request }, (output) => output.response ?? {});
+    },
+    cancelExecution(request, context) {
+      checkExecutionName(request);
+      return forward(context, request.sessionId, cancelExecution, { request }, (output) => output.response ?? {});
+    },
+  };
+}

@@ -1,0 +1,142 @@
+import { readFileSync } from 'node:fs';
+import { KeyRecordSchema, SessionRecordSchema, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
+import { KeyService } from '../../gen/assay/v1/key_pb.js';
+import { ServerService } from '../../gen/assay/v1/server_pb.js';
+import { SessionService } from '../../gen/assay/v1/session_pb.js';
+import { Health } from '../../gen/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../../gen/grpc/reflection/v1/reflection_pb.js';
+import { ServerReflection as ServerReflectionAlpha } from '../../gen/grpc/reflection/v1alpha/reflection_pb.js';
+import type { Logger } from '../shared/log.ts';
+import { type Broker, connectBroker } from '../shared/store/broker.ts';
+import { createNatsKeyStore } from '../shared/store/nats-key-store.ts';
+import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
+import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
+import { createRecordView } from '../shared/store/record-view.ts';
+import { createAdmission } from './auth/admission.ts';
+import { createAuthenticator } from './auth/authenticator.ts';
+import { ensureBootstrapKey } from './auth/bootstrap-key.ts';
+import { requirementsByMethod, scopeTable } from './auth/scope-table.ts';
+import type { SessionsConfig } from './config.ts';
+import { createExecutionStreams } from './execution/execution-stream.ts';
+import { createExecutionTarget } from './execution/execution-target.ts';
+import { createMetrics } from './metrics.ts';
+import { createHotPath } from './relay/hot-path.ts';
+import { createCallInterceptor } from './rpc/call-interceptor.ts';
+import { createCallRecords } from './rpc/call-record.ts';
+import { createExecutionService } from './rpc/execution-service.ts';
+import { createHealthService, createHealthState } from './rpc/health-service.ts';
+import { createKeyService } from './rpc/key-service.ts';
+import { createReflectionServices } from './rpc/reflection-service.ts';
+import { createServerService } from './rpc/server-service.ts';
+import { createSessionService } from './rpc/session-service.ts';
+import { createPages } from './server/pages.ts';
+import { openPublicServer } from './server/public-server.ts';
+import { createRequestHandler } from './server/request-handler.ts';
+import { createSessionChanges } from './session/change-session.ts';
+import { createSessionCreator } from './session/create-session.ts';
+import { createSessionLister } from './session/list-sessions.ts';
+import { createSandboxStart } from './session/sandbox-start.ts';
+import { createSessionDirectory } from './session/session-directory.ts';
+import { sessionOf } from './session/session-view.ts';
+import { createPageTokens } from './validation/page-token.ts';
+import { createWorkerClient } from './worker/worker-client.ts';
+import { createWorkerDirectory } from './worker/worker-directory.ts';
+import { createWorkerLinks } from './worker/worker-link.ts';
+
+/** The running service. */
+export interface SessionsService {
+  readonly port: number;
+  /** Resolves with an error if the broker's connection ended for good without being asked to. */
+  readonly broken: Promise<Error | undefined>;
+  /** Health NOT_SERVING, no new connections, calls finished, streams ended, broker closed: in this order. */
+  close(): Promise<void>;
+}
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+
+export interface Clock {
+  /** Milliseconds that only ever grow, for how long things take. */
+  now(): number;
+  /** The time of day, for what people read. */
+  nowMs(): number;
+}
+
+const systemClock: Clock = { now: () => performance.now(), nowMs: Date.now };
+
+/** Puts the service together. Nothing else happens here. */
+export async function startSessions(config: SessionsConfig, log: Logger, clock = systemClock): Promise<SessionsService> {
+  const broker = await connectBroker({ ...config.nats, name: 'assay-sessions' });
+  const records = await openRecords(broker, config, log, clock.now);
+  const { limits } = config;
+  const links = createWorkerLinks();
+  const client = createWorkerClient(links, config.workerToken);
+  const { sessions, workers, keys, keyView } = records;
+  const { nowMs } = clock;
+  const tokens = createPageTokens(config.workerToken);
+  const start = createSandboxStart({ sessions, workers, client, createMs: limits.createMs, nowMs });
+  const target = createExecutionTarget(sessions, workers);
+  const streams = createExecutionStreams({ target, client, limits });
+
+  const metrics = createMetrics(() => [...sessions.all()].map((record) => sessionOf(record).state));
+  const calls = createCallRecords(log, metrics);
+  const requirements = requirementsByMethod();
+  const admission = createAdmission(createAuthenticator({ keys, view: keyView, requirements }), limits);
+  const hotPath = createHotPath({ admission, records: calls, streams, requestBytes: limits.requestBytes });
+  const health = createHealthState();
+  const served = scopeTable.map(([service]) => service);
+  const reflection = createReflectionServices(served);
+  const shutdown = new AbortController();
+  const handler = createRequestHandler({
+    routes(router) {
+      const create = createSessionCreator({ sessions, workers, start, limits, nowMs });
+      const list = createSessionLister(sessions, workers, tokens);
+      const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
+      router.service(SessionService, createSessionService({ sessions, workers, create, list, changes, limits }));
+      router.service(ExecutionService, createExecutionService({ streams, target, client, tokens, limits }));
+      router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
+      router.service(ServerService, createServerService(version, limits, workers));
+      router.service(Health, createHealthService(health, new Set(served.map(({ typeName }) => typeName))));
+      router.service(ServerReflection, reflection.v1);
+      router.service(ServerReflectionAlpha, reflection.v1alpha);
+    },
+    interceptor: createCallInterceptor(admission, calls),
+    requestBytes: limits.requestBytes,
+    shutdownSignal: shutdown.signal,
+    pages: createPages({ broker, workers, health, metrics }),
+    onError: (error) => log.error({ err: error }, 'a page failed'),
+  });
+  const server = await openPublicServer({ hotPath, handler, limits, listen: config.listen, shutdown });
+  let closing = false;
+  return {
+    port: server.port,
+    broken: broker.closed.then((error) => (closing ? undefined : (error ?? new Error('the broker closed the connection')))),
+    async close() {
+      closing = true;
+      health.set(false);
+      await server.close();
+      links.close();
+      records.close();
+      await broker.close();
+    },
+  };
+}
+
+async function openRecords(broker: Broker, config: SessionsConfig, log: Logger, now: Clock['now']) {
+  const onError = (error: unknown): void => log.warn({ err: error }, 'a watch of the store broke; watching again');
+  const keyView = createRecordView({ broker, bucket: 'assay_keys', schema: KeyRecordSchema, now, onError });
+  const sessionView = createRecordView({ broker, bucket: 'assay_sessions', schema: SessionRecordSchema, now, onError });
+  const workerView = createRecordView({ broker, bucket: 'assay_workers', schema: WorkerRecordSchema, now, onError });
+  const keys = createNatsKeyStore(broker);
+  const onEventLost = (error: unknown, sessionId: string): void => log.warn({ sessionId, err: error }, 'an event was lost');
+  const sessions = createSessionDirectory(createNatsSessionStore({ broker, onEventLost }), sessionView);
+  const workers = createWorkerDirectory({ view: workerView, workers: createNatsWorkerStore(broker), broker, now });
+  if (config.bootstrapKey !== undefined) await ensureBootstrapKey(keys, config.bootstrapKey);
+  await Promise.all([keyView.whenWarm(), sessionView.whenWarm(), workerView.whenWarm()]);
+  const close = (): void => {
+    for (const view of [keyView, sessionView, workerView]) view.close();
+  };
+  return { keys, keyView, sessions, workers, close };
+}

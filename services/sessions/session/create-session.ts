@@ -1,0 +1,135 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import {
+  type CreateSessionRequest,
+  CreateSessionRequestSchema,
+  type Session,
+  SessionSchema,
+  SessionState,
+} from '../../../gen/assay/v1/session_pb.js';
+import { DomainError, isReason } from '../../shared/domain-error.ts';
+import { isTerminal } from '../../shared/session-state.ts';
+import type { Limits } from '../config.ts';
+import { checkDuration } from '../validation/field.ts';
+import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { placementOrder } from './placement.ts';
+import { requestDigest } from './request-digest.ts';
+import type { SandboxStart } from './sandbox-start.ts';
+import type { SessionDirectory } from './session-directory.ts';
+import { makeSessionId, sessionIdOfRequest } from './session-id.ts';
+import { endedError } from './session-precondition.ts';
+import { sessionOf } from './session-view.ts';
+
+export interface SessionCreatorDeps {
+  readonly sessions: SessionDirectory;
+  readonly workers: WorkerDirectory;
+  readonly start: SandboxStart;
+  readonly limits: Limits;
+  readonly nowMs: () => number;
+}
+
+/** Makes sessions. The signal ends the wait, never the making. */
+export type SessionCreator = (project: string, request: CreateSessionRequest, signal: AbortSignal) => Promise<Session>;
+
+export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
+  const { sessions, workers, start, limits } = deps;
+  /** Sessions between their quota check and their record, so that a burst does not pass the quota together. */
+  const arriving = new Map<string, number>();
+
+  const checkQuota = async (project: string): Promise<void> => {
+    const live = (await sessions.ofProject(project)).filter((record) => !isTerminal(sessionOf(record).state)).length;
+    const count = live + (arriving.get(project) ?? 0);
+    if (count < limits.sessionsPerProject) return;
+    const message = `the project has ${count} live sessions, the limit (sessions_per_project); close one and try again`;
+    throw new DomainError('SESSION_QUOTA', message, { limit: String(limits.sessionsPerProject) });
+  };
+  const record = async (project: string, request: CreateSessionRequest): Promise<SessionRecord> => {
+    await checkQuota(project);
+    const worker = placementOrder(workers.all(), start.promised)[0];
+    if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to take a session');
+    const made = newRecord(project, request, worker.workerId, deps);
+    arriving.set(project, (arriving.get(project) ?? 0) + 1);
+    try {
+      return (await sessions.create(made)) ?? (await sameRequest(sessions, made));
+    } finally {
+      arriving.set(project, (arriving.get(project) ?? 1) - 1);
+      if (arriving.get(project) === 0) arriving.delete(project);
+    }
+  };
+
+  return async (project, request, signal) => {
+    const first = request.requestId === '' ? undefined : await earlier(sessions, project, request);
+    const found = first ?? (await record(project, request));
+    const waiting = sessionOf(found).state === SessionState.CREATING;
+    const settled = sessionOf(waiting ? await start.settled(found, signal) : found);
+    if (settled.state === SessionState.FAILED) throw failedError(settled);
+    // Closed while it was being made: there never was a session to answer with. One that was READY once is the answer.
+    if (waiting && settled.state !== SessionState.READY) throw endedError(settled);
+    return settled;
+  };
+}
+
+async function earlier(
+  sessions: SessionDirectory,
+  project: string,
+  request: CreateSessionRequest,
+): Promise<SessionRecord | undefined> {
+  const sessionId = sessionIdOfRequest(project, request.requestId);
+  const found = await sessions.fresh(project, sessionId).catch((error: unknown) => {
+    if (error instanceof DomainError && error.reason === 'SESSION_NOT_FOUND') return undefined;
+    throw error;
+  });
+  if (found !== undefined) checkSame(found, requestDigest(CreateSessionRequestSchema, request));
+  return found;
+}
+
+async function sameRequest(sessions: SessionDirectory, made: SessionRecord): Promise<SessionRecord> {
+  const found = await sessions.fresh(made.project, sessionOf(made).sessionId);
+  checkSame(found, made.requestDigest);
+  return found;
+}
+
+function checkSame(found: SessionRecord, digest: Uint8Array): void {
+  if (Buffer.compare(found.requestDigest, digest) === 0) return;
+  const id = sessionOf(found).sessionId;
+  const message = `request_id: another request made session ${id} with it; choose a new request_id`;
+  throw new DomainError('REQUEST_ID_REUSED', message, { field: 'request_id', session_id: id });
+}
+
+function newRecord(
+  project: string,
+  request: CreateSessionRequest,
+  workerId: string,
+  { limits, nowMs }: SessionCreatorDeps,
+): SessionRecord {
+  const { requestId } = request;
+  const now = nowMs();
+  const ttlMs = request.ttl === undefined ? limits.defaultTtlMs : checkDuration('ttl', request.ttl, 1_000, limits.ttlMs);
+  const session = create(SessionSchema, {
+    sessionId: requestId === '' ? makeSessionId() : sessionIdOfRequest(project, requestId),
+    state: SessionState.CREATING,
+    image: request.image,
+    labels: request.labels,
+    env: request.env,
+    createTime: timestampFromMs(now),
+    expireTime: timestampFromMs(now + ttlMs),
+    workerId,
+    ...(request.limits === undefined ? {} : { limits: request.limits }),
+    ...(request.idleTimeout === undefined ? {} : { idleTimeout: request.idleTimeout }),
+  });
+  const requestDigestBytes =
+    requestId === '' ? new Uint8Array() : requestDigest(CreateSessionRequestSchema, request);
+  return create(SessionRecordSchema, {
+    project,
+    session,
+    requestDigest: requestDigestBytes,
+    activeTime: timestampFromMs(now),
+  });
+}
+
+function failedError({ sessionId, reason, message }: Session): DomainError {
+  const text = `session ${sessionId} could not be made (${reason}): ${message}`;
+  const metadata = { session_id: sessionId, session_reason: reason };
+  return new DomainError(isReason(reason) ? reason : 'SESSION_FAILED', text, metadata);
+}

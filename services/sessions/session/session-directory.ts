@@ -1,0 +1,102 @@
+import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import { sessionKey } from '../../shared/store/nats-session-store.ts';
+import type { RecordView } from '../../shared/store/record-view.ts';
+import type { SessionStore, Stored } from '../../shared/store/session-store.ts';
+import { noSession } from '../validation/identifier.ts';
+
+/** Session records: from memory where that is good enough, from the store where it is not. */
+export interface SessionDirectory {
+  /** From memory, else from the store. Rejects with SESSION_NOT_FOUND, also for a session of another project. */
+  find(project: string, sessionId: string): Promise<SessionRecord>;
+  /** From the store. */
+  fresh(project: string, sessionId: string): Promise<SessionRecord>;
+  /** All of a project, from memory. */
+  ofProject(project: string): Promise<SessionRecord[]>;
+  all(): Iterable<SessionRecord>;
+  create(record: SessionRecord): Promise<SessionRecord | undefined>;
+  update(
+    project: string,
+    sessionId: string,
+    change: (record: SessionRecord) => SessionRecord | undefined,
+  ): Promise<SessionRecord>;
+  /** The record as soon as `test` holds for it. Rejects with the signal's reason. */
+  until(
+    project: string,
+    sessionId: string,
+    test: (record: SessionRecord) => boolean,
+    signal: AbortSignal,
+  ): Promise<SessionRecord>;
+}
+
+const warmWithinMs = 5_000;
+
+export function createSessionDirectory(store: SessionStore, view: RecordView<SessionRecord>): SessionDirectory {
+  const noted = (stored: Stored<SessionRecord>): SessionRecord => {
+    view.note(sessionKey(stored.value.project, stored.value.session?.sessionId ?? ''), stored);
+    return stored.value;
+  };
+  const fresh = async (project: string, sessionId: string): Promise<SessionRecord> => {
+    const stored = await store.get(project, sessionId);
+    if (stored === undefined) throw noSession(sessionId);
+    return noted(stored);
+  };
+  return {
+    fresh,
+    async find(project, sessionId) {
+      const seen = view.warm ? view.get(sessionKey(project, sessionId)) : undefined;
+      return seen?.value ?? fresh(project, sessionId);
+    },
+    async ofProject(project) {
+      if (!view.warm) await warm(view);
+      return [...view.entries()].map(([, seen]) => seen.value).filter((record) => record.project === project);
+    },
+    *all() {
+      for (const [, seen] of view.entries()) yield seen.value;
+    },
+    async create(record) {
+      const stored = await store.create(record);
+      return stored === undefined ? undefined : noted(stored);
+    },
+    async update(project, sessionId, change) {
+      const stored = await store.update(project, sessionId, change);
+      if (stored === undefined) throw noSession(sessionId);
+      return noted(stored);
+    },
+    until: (project, sessionId, test, signal) =>
+      new Promise((resolve, reject) => {
+        const finish = (run: () => void): void => {
+          stop();
+          signal.removeEventListener('abort', abort);
+          run();
+        };
+        const look = (record: SessionRecord): void => {
+          if (test(record)) finish(() => resolve(record));
+        };
+        const abort = (): void => finish(() => reject(signal.reason));
+        const stop = view.subscribe(sessionKey(project, sessionId), ({ value }) => look(value));
+        signal.addEventListener('abort', abort);
+        if (signal.aborted) return abort();
+        // What changed before the subscription is in the store.
+        fresh(project, sessionId).then(look, (error) => {
+          if (!isOutage(error)) finish(() => reject(error));
+        });
+      }),
+  };
+}
+
+/** An outage is waited out: the view comes back with the store. */
+function isOutage(error: unknown): boolean {
+  return error instanceof DomainError && error.reason === 'STORE_UNAVAILABLE';
+}
+
+async function warm(view: RecordView<SessionRecord>): Promise<void> {
+  const timeout = Promise.withResolvers<never>();
+  const message = 'the list of sessions is not loaded yet; try again';
+  const timer = setTimeout(() => timeout.reject(new DomainError('STORE_UNAVAILABLE', message)), warmWithinMs);
+  try {
+    await Promise.race([view.whenWarm(), timeout.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,67 @@
+import type {
+  CreateSessionRequest,
+  ListSessionsRequest,
+  ResourceLimits,
+  UpdateSessionRequest,
+} from '../../../gen/assay/v1/session_pb.js';
+import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import type { Limits } from '../config.ts';
+import { checkEnv, checkLabels } from './environment.ts';
+import { checkDuration, checkRange, invalid, show } from './field.ts';
+import { checkRequestId, checkSessionId } from './identifier.ts';
+
+const mebibyte = 1_048_576;
+/** A reference as docker takes it: name, tag, digest. */
+const imageShape = /^[a-z0-9][A-Za-z0-9._/:@-]{0,511}$/;
+const leastMs = 1_000;
+
+export function checkCreateSessionRequest(request: CreateSessionRequest, limits: Limits): void {
+  checkRequestId(request.requestId);
+  checkImage(request.image);
+  checkLabels('labels', request.labels);
+  if (request.limits !== undefined) checkLimits(request.limits, limits);
+  checkEnv('env', request.env);
+  if (request.ttl !== undefined) checkDuration('ttl', request.ttl, leastMs, limits.ttlMs);
+  if (request.idleTimeout !== undefined) checkDuration('idle_timeout', request.idleTimeout, leastMs, limits.ttlMs);
+}
+
+export function checkUpdateSessionRequest(request: UpdateSessionRequest, limits: Limits): void {
+  checkSessionId(request.sessionId);
+  if (request.ttl !== undefined) checkDuration('ttl', request.ttl, leastMs, limits.ttlMs);
+  const idle = request.idleTimeout;
+  const none = idle !== undefined && idle.seconds === 0n && idle.nanos === 0;
+  if (idle !== undefined && !none) checkDuration('idle_timeout', idle, leastMs, limits.ttlMs);
+  if (request.labels !== undefined) checkLabels('labels', request.labels.labels);
+}
+
+export function checkListSessionsRequest(request: ListSessionsRequest): void {
+  checkPageSize(request.pageSize);
+  checkLabels('labels', request.labels);
+  for (const state of request.states) {
+    if (state === SessionState.UNSPECIFIED || SessionState[state] === undefined) {
+      throw invalid('states', `found ${state}`, 'states of a session');
+    }
+  }
+}
+
+/** 0 is the default, and more than the most is the most. */
+export function checkPageSize(pageSize: number): number {
+  if (pageSize < 0) throw invalid('page_size', `found ${pageSize}`, '0 or more');
+  return pageSize === 0 ? 100 : Math.min(pageSize, 1_000);
+}
+
+function checkImage(image: string): void {
+  if (image === '' || imageShape.test(image)) return;
+  throw invalid('image', `found ${show(image)}`, 'an image such as debian:12, or nothing');
+}
+
+function checkLimits(given: ResourceLimits, limits: Limits): void {
+  const { cpus, memoryBytes, diskBytes, pids } = given;
+  if (cpus !== undefined) checkRange('limits.cpus', cpus, 0.05, limits.cpus, 'cores');
+  const least = 16 * mebibyte;
+  if (memoryBytes !== undefined) {
+    checkRange('limits.memory_bytes', Number(memoryBytes), least, limits.memoryBytes, 'bytes');
+  }
+  if (diskBytes !== undefined) checkRange('limits.disk_bytes', Number(diskBytes), least, limits.diskBytes, 'bytes');
+  if (pids !== undefined) checkRange('limits.pids', pids, 8, limits.pids, 'processes');
+}

@@ -1,0 +1,132 @@
+import { type ClientHttp2Stream, constants } from 'node:http2';
+import {
+  type DescMessage,
+  type DescMethod,
+  type DescMethodServerStreaming,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  create as createMessage,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { DomainError } from '../../shared/domain-error.ts';
+import { createGrpcFrameReader, grpcFrame } from '../../shared/grpc-frame.ts';
+import { type WorkerLinks, workerUnreachable } from './worker-link.ts';
+import { errorOfStatus, statusOf } from './worker-status.ts';
+
+/** Calls to workers: gRPC, framed by hand on the kept connections. */
+export interface WorkerClient {
+  /** Rejects with what the worker said, with WORKER_UNREACHABLE, with DEADLINE_EXCEEDED or with the signal's reason. */
+  call<I extends DescMessage, O extends DescMessage>(
+    address: string,
+    method: DescMethodUnary<I, O>,
+    message: MessageInitShape<I>,
+    options: CallOptions,
+  ): Promise<MessageShape<O>>;
+  /** Opens a stream and sends its one request; the response is the caller's to read. */
+  openStream<I extends DescMessage, O extends DescMessage>(
+    address: string,
+    method: DescMethodServerStreaming<I, O>,
+    message: MessageInitShape<I>,
+  ): Promise<ClientHttp2Stream>;
+}
+
+export interface CallOptions {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+const responseBytes = 16 * 1_048_576;
+
+export function createWorkerClient(links: WorkerLinks, token: string): WorkerClient {
+  const open = async <I extends DescMessage>(
+    address: string,
+    method: DescMethod & { readonly input: I },
+    message: MessageInitShape<I>,
+    timeoutMs?: number,
+  ): Promise<ClientHttp2Stream> => {
+    const session = await links.open(address);
+    const bytes = toBinary(method.input, createMessage(method.input, message));
+    try {
+      const stream = session.request({
+        ':method': 'POST',
+        ':path': `/${method.parent.typeName}/${method.name}`,
+        'content-type': 'application/grpc+proto',
+        te: 'trailers',
+        authorization: `Bearer ${token}`,
+        ...(timeoutMs === undefined ? {} : { 'grpc-timeout': `${Math.min(timeoutMs, 99_999_999)}m` }),
+      });
+      // Whoever reads the stream listens too; until then a failure must not end the process.
+      stream.on('error', () => {});
+      stream.end(grpcFrame(bytes));
+      return stream;
+    } catch (error) {
+      throw workerUnreachable(address, error);
+    }
+  };
+  return {
+    openStream: (address, method, message) => open(address, method, message),
+    async call(address, method, message, options) {
+      options.signal?.throwIfAborted();
+      const stream = await open(address, method, message, options.timeoutMs);
+      const body = await readUnary(stream, address, method.name, options);
+      return fromBinary(method.output, body);
+    },
+  };
+}
+
+/** Ends a stream whose rest nobody wants, without waiting for what is still buffered. */
+export function discard(stream: ClientHttp2Stream): void {
+  if (stream.destroyed) return;
+  stream.close(constants.NGHTTP2_CANCEL);
+  stream.destroy();
+}
+
+function readUnary(
+  stream: ClientHttp2Stream,
+  address: string,
+  name: string,
+  { timeoutMs, signal }: CallOptions,
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const frames = createGrpcFrameReader(responseBytes);
+    let message: Buffer | undefined;
+    let status: Record<string, string> | undefined;
+    const settle = (run: () => void): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+      run();
+      discard(stream);
+    };
+    const abort = (): void => settle(() => reject(signal?.reason));
+    const timer = setTimeout(() => {
+      const text = `the worker did not answer ${name} within ${timeoutMs} ms; ask again for what became of it`;
+      settle(() => reject(new DomainError('DEADLINE_EXCEEDED', text)));
+    }, timeoutMs);
+    signal?.addEventListener('abort', abort);
+    stream.on('response', (headers) => {
+      status = statusOf(headers);
+    });
+    stream.on('trailers', (headers) => {
+      status = statusOf(headers);
+    });
+    stream.on('data', (chunk: Buffer) => {
+      try {
+        message = frames.push(chunk)[0] ?? message;
+      } catch (error) {
+        settle(() => reject(workerUnreachable(address, error)));
+      }
+    });
+    stream.on('error', (error) => settle(() => reject(workerUnreachable(address, error))));
+    stream.on('close', () =>
+      settle(() => {
+        if (status === undefined) return reject(workerUnreachable(address, 'the connection broke'));
+        const error = errorOfStatus(status);
+        if (error !== undefined) return reject(error);
+        if (message === undefined) return reject(workerUnreachable(address, 'the answer held no message'));
+        resolve(message);
+      }),
+    );
+  });
+}

@@ -1,0 +1,169 @@
+import { readFileSync } from 'node:fs';
+import { type JetStreamClient, jetstream, jetstreamManager, RetentionPolicy, StorageType } from '@nats-io/jetstream';
+import { type KV, Kvm } from '@nats-io/kv';
+import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { ConfigError } from '../config.ts';
+import { DomainError } from '../domain-error.ts';
+import { type BucketName, bucketNames, bucketSpecs, eventStream } from './bucket-spec.ts';
+import { storeUnavailable } from './store-error.ts';
+
+/** No call to the broker waits longer than this. */
+export const storeTimeoutMs = 5_000;
+
+/** The connection to NATS, with the buckets and the stream that Assay needs in place. */
+export interface Broker {
+  readonly connected: boolean;
+  readonly js: JetStreamClient;
+  bucket(name: BucketName): KV;
+  /** Resolves when there is a connection; rejects with STORE_UNAVAILABLE if none comes in time. */
+  whenConnected(): Promise<void>;
+  /** Calls back on every loss and every return of the connection. Returns what ends that. */
+  onConnectionChange(listener: (connected: boolean) => void): () => void;
+  /** Asks JetStream itself, so that a full disk shows too. Rejects with STORE_UNAVAILABLE. */
+  ping(): Promise<void>;
+  /** Resolves when the connection has ended for good, with the error if nobody asked for it. */
+  readonly closed: Promise<Error | undefined>;
+  close(): Promise<void>;
+}
+
+export interface BrokerOptions {
+  readonly url: string;
+  readonly user: string;
+  readonly password: string;
+  /** How the broker's own monitoring names this client. */
+  readonly name: string;
+  readonly replicas: number;
+}
+
+/** Reads `{"user": …, "password": …}`. */
+export function readBrokerAuth(path: string): { user: string; password: string } {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new ConfigError(`ASSAY_NATS_AUTH_FILE: cannot read ${path}: ${(error as Error).message}`);
+  }
+  const { user, password } = (parsed ?? {}) as Record<string, unknown>;
+  if (typeof user !== 'string' || typeof password !== 'string') {
+    throw new ConfigError(`ASSAY_NATS_AUTH_FILE: ${path} holds no {"user": "…", "password": "…"}`);
+  }
+  return { user, password };
+}
+
+/** Connects, for as long as it takes, and makes what is missing. */
+export async function connectBroker(options: BrokerOptions): Promise<Broker> {
+  const nc = await connect({
+    servers: options.url.split(','),
+    user: options.user,
+    pass: options.password,
+    name: options.name,
+    waitOnFirstConnect: true,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 250,
+    reconnectJitter: 250,
+    pingInterval: 10_000,
+    timeout: storeTimeoutMs,
+  });
+  const link = followConnection(nc);
+  try {
+    const js = jetstream(nc, { timeout: storeTimeoutMs });
+    const buckets = await prepare(nc, js, options.replicas);
+    return {
+      js,
+      ...link,
+      get connected() {
+        return link.connected;
+      },
+      bucket: (name) => buckets[name],
+      ping: async () => {
+        await link.whenConnected();
+        await buckets.assay_workers.status().catch((error: unknown) => {
+          throw storeUnavailable(error);
+        });
+      },
+      closed: nc.closed().then((error) => (error instanceof Error ? error : undefined)),
+      close: () => nc.close(),
+    };
+  } catch (error) {
+    await nc.close();
+    throw error;
+  }
+}
+
+async function prepare(nc: NatsConnection, js: JetStreamClient, replicas: number): Promise<Record<BucketName, KV>> {
+  const manager = await jetstreamManager(nc, { timeout: storeTimeoutMs });
+  const kvm = new Kvm(js);
+  const buckets: Partial<Record<BucketName, KV>> = {};
+  for (const name of bucketNames) {
+    const { maxAgeMs, maxBytes } = bucketSpecs[name];
+    buckets[name] = await kvm.create(name, {
+      history: 1,
+      ttl: maxAgeMs,
+      max_bytes: maxBytes,
+      storage: StorageType.File,
+      replicas,
+      timeout: storeTimeoutMs,
+      // A direct get may be answered by a replica that lags; every read here must be at least as new as the last write.
+      allow_direct: false,
+    });
+  }
+  const { name, subjects, maxAgeMs, maxBytes } = eventStream;
+  await manager.streams.info(name).catch(() =>
+    manager.streams.add({
+      name,
+      subjects: [...subjects],
+      retention: RetentionPolicy.Limits,
+      storage: StorageType.File,
+      max_age: nanos(maxAgeMs),
+      max_bytes: maxBytes,
+      num_replicas: replicas,
+    }),
+  );
+  return buckets as Record<BucketName, KV>;
+}
+
+type Link = Pick<Broker, 'connected' | 'whenConnected' | 'onConnectionChange'>;
+
+function followConnection(nc: NatsConnection): Link {
+  let connected = true;
+  const listeners = new Set<(connected: boolean) => void>();
+  const change = (now: boolean): void => {
+    if (now === connected) return;
+    connected = now;
+    for (const listener of [...listeners]) listener(now);
+  };
+  void (async () => {
+    for await (const status of nc.status()) {
+      if (status.type === 'disconnect' || status.type === 'close') change(false);
+      if (status.type === 'reconnect') change(true);
+    }
+    change(false);
+  })();
+  const onConnectionChange = (listener: (connected: boolean) => void) => {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  };
+  return {
+    get connected() {
+      return connected;
+    },
+    onConnectionChange,
+    whenConnected: () => (connected ? Promise.resolve() : connectionWithin(onConnectionChange)),
+  };
+}
+
+/** A write sent without a connection would lie in a buffer and land long after its caller was told that it failed. */
+function connectionWithin(onConnectionChange: Broker['onConnectionChange']): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = onConnectionChange(() => {
+      clearTimeout(timer);
+      stop();
+      resolve();
+    });
+    const timer = setTimeout(() => {
+      stop();
+      const message = `the store has no connection to its broker since more than ${storeTimeoutMs} ms; try again`;
+      reject(new DomainError('STORE_UNAVAILABLE', message));
+    }, storeTimeoutMs);
+  });
+}

@@ -1,0 +1,31 @@
+const dayMs = 86_400_000;
+const mebibyte = 1_048_576;
+
+interface Spec {
+  readonly maxAgeMs: number;
+  readonly maxBytes: number;
+}
+
+/** What is kept, for how long and how much of it. */
+export const bucketSpecs = {
+  /** A live session is written at least when it ends, and none lives longer than a day: nothing alive is forgotten. */
+  assay_sessions: { maxAgeMs: 30 * dayMs, maxBytes: 1_024 * mebibyte },
+  /**
+   * A key is written once and must work until it is revoked; a revoked one must stay revoked. An age that bites would
+   * forget both, so this one is a hundred years: it exists because every bucket has one.
+   */
+  assay_keys: { maxAgeMs: 36_500 * dayMs, maxBytes: 64 * mebibyte },
+  /** A worker writes every few seconds. One that was silent for thirty days has no session left in the bucket above. */
+  assay_workers: { maxAgeMs: 30 * dayMs, maxBytes: 16 * mebibyte },
+} as const satisfies Record<string, Spec>;
+
+export type BucketName = keyof typeof bucketSpecs;
+
+export const bucketNames = Object.keys(bucketSpecs) as BucketName[];
+
+export const eventStream = {
+  name: 'ASSAY_EVENTS',
+  subjects: ['assay.events.>'],
+  maxAgeMs: 7 * dayMs,
+  maxBytes: 1_024 * mebibyte,
+} as const;

@@ -1,0 +1,101 @@
+import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import type { KV, KvEntry } from '@nats-io/kv';
+import { type Broker, storeTimeoutMs } from './broker.ts';
+import type { BucketName } from './bucket-spec.ts';
+import type { Stored } from './session-store.ts';
+import { isConflict, isRefusal, storeUnavailable } from './store-error.ts';
+
+/** Protobuf records of one kind in one bucket. Rejects with STORE_UNAVAILABLE where the broker does not answer. */
+export interface RecordBucket<Desc extends DescMessage> {
+  readonly name: BucketName;
+  get(key: string): Promise<Stored<MessageShape<Desc>> | undefined>;
+  /** Writes if the record is still at `revision` (0: if there is none). Undefined: it is not. */
+  compareAndSet(key: string, record: MessageShape<Desc>, revision: number): Promise<Stored<MessageShape<Desc>> | undefined>;
+  /** Every record, read after the call was made. */
+  all(): Promise<Stored<MessageShape<Desc>>[]>;
+}
+
+export function createRecordBucket<Desc extends DescMessage>(
+  broker: Broker,
+  name: BucketName,
+  schema: Desc,
+): RecordBucket<Desc> {
+  const kv = broker.bucket(name);
+  const decode = (entry: KvEntry): Stored<MessageShape<Desc>> | undefined =>
+    entry.operation === 'PUT' ? { value: fromBinary(schema, entry.value), revision: entry.revision } : undefined;
+  const guarded = async <T>(call: () => Promise<T>): Promise<T> => {
+    await broker.whenConnected();
+    try {
+      return await call();
+    } catch (error) {
+      throw storeUnavailable(error);
+    }
+  };
+  return {
+    name,
+    get: (key) =>
+      guarded(async () => {
+        const entry = await kv.get(key);
+        return entry === null ? undefined : decode(entry);
+      }),
+    compareAndSet: (key, record, revision) =>
+      guarded(async () => {
+        const written = await writeOnce(broker, kv, key, toBinary(schema, record), revision);
+        return written === undefined ? undefined : { value: record, revision: written };
+      }),
+    all: () => guarded(async () => (await readAll(kv)).map(decode).filter((stored) => stored !== undefined)),
+  };
+}
+
+const attempts = 3;
+
+/**
+ * One compare-and-set. When the answer is lost the record is read back: our bytes there mean that it was made; the old
+ * revision means that it was not, and the same compare-and-set is safe to send again.
+ */
+async function writeOnce(
+  broker: Broker,
+  kv: KV,
+  key: string,
+  bytes: Uint8Array,
+  revision: number,
+): Promise<number | undefined> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await kv.put(key, bytes, { previousSeq: revision, timeout: storeTimeoutMs });
+    } catch (error) {
+      if (isConflict(error) && attempt === 1) return undefined;
+      if (isRefusal(error) && !isConflict(error)) throw error;
+      await broker.whenConnected();
+      const found = await kv.get(key);
+      if (found !== null && found.revision > revision) {
+        return Buffer.compare(found.value, bytes) === 0 ? found.revision : undefined;
+      }
+      if (attempt === attempts) throw error;
+    }
+  }
+}
+
+/** The last value of every key. The broker counts down what is still to come; an answer that stops short is no answer. */
+async function readAll(kv: KV): Promise<KvEntry[]> {
+  if ((await kv.status()).values === 0) return [];
+  const watch = await kv.watch();
+  const entries: KvEntry[] = [];
+  let complete = false;
+  const timer = setTimeout(() => watch.stop(), storeTimeoutMs);
+  try {
+    for await (const entry of watch) {
+      entries.push(entry);
+      timer.refresh();
+      if (entry.delta === 0) {
+        complete = true;
+        break;
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+    watch.stop();
+  }
+  if (!complete) throw new Error(`the list of records broke off after ${entries.length}`);
+  return entries;
+}

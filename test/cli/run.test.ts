@@ -1,0 +1,154 @@
+import { Code } from '@connectrpc/connect';
+import { afterEach, expect, test } from 'vitest';
+import type { ExecuteRequest } from '../../gen/assay/v1/execution_pb.js';
+import { type CreateSessionRequest, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { finished, output, started } from '../clients/typescript/execution-script.ts';
+import {
+  type DoubleServices,
+  refusal,
+  type ServerDouble,
+  startServerDouble,
+} from '../clients/typescript/server-double.ts';
+import { runCaptured } from './captured-terminal.ts';
+
+const servers: ServerDouble[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop();
+});
+
+interface Seen {
+  created: CreateSessionRequest[];
+  executed: ExecuteRequest[];
+  closed: string[];
+  input: Buffer[];
+}
+
+/** A server whose sessions run everything with the same end. */
+async function serve(execute: NonNullable<DoubleServices['execution']>['execute']) {
+  const seen: Seen = { created: [], executed: [], closed: [], input: [] };
+  const inputEnded = Promise.withResolvers<void>();
+  const server = await startServerDouble({
+    session: {
+      createSession(request) {
+        seen.created.push(request);
+        return { session: { sessionId: 'ses_1', state: SessionState.READY } };
+      },
+      getSession: ({ sessionId }) => ({ session: { sessionId, state: SessionState.READY } }),
+      closeSession({ sessionId }) {
+        seen.closed.push(sessionId);
+        return { session: { sessionId, state: SessionState.CLOSED } };
+      },
+    },
+    execution: {
+      async *execute(request, context) {
+        seen.executed.push(request);
+        if (execute !== undefined) return yield* execute(request, context);
+        yield started();
+        if (request.inputOpen) await inputEnded.promise;
+        yield output('stdout', 0, Buffer.from([0, 255, 10]));
+        yield output('stderr', 0, 'warned');
+        yield finished(3, 6, 7);
+      },
+      writeInput({ offset, data }) {
+        seen.input.push(Buffer.from(data));
+        return { nextOffset: offset + BigInt(data.length) };
+      },
+      closeInput() {
+        inputEnded.resolve();
+        return {};
+      },
+    },
+  });
+  servers.push(server);
+  return { endpoint: server.endpoint, seen };
+}
+
+test('run creates a session, passes both streams and the exit code on byte for byte, and closes it', async () => {
+  const { endpoint, seen } = await serve(undefined);
+  const ended = await runCaptured(['run', '--no-stdin', '--memory', '64m', '--', 'printf', '%s', '-x'], endpoint);
+  expect(ended.code).toBe(7);
+  expect(ended.stdout.equals(Buffer.from([0, 255, 10]))).toBe(true);
+  expect(ended.stderr).toBe('warned');
+  expect(seen.created[0]?.limits?.memoryBytes).toBe(64n * 2n ** 20n);
+  expect(seen.executed[0]?.program).toMatchObject({ case: 'argv', value: { args: ['printf', '%s', '-x'] } });
+  expect(seen.closed).toEqual(['ses_1']);
+});
+
+test('one argument and -c are shell text; options after the command belong to the command', async () => {
+  const { endpoint, seen } = await serve(undefined);
+  await runCaptured(['run', '--no-stdin', '--', 'echo hi | wc -c'], endpoint);
+  await runCaptured(['run', '--no-stdin', '-c', 'echo hi', '-e', 'A=b=c', '-w', '/tmp', '-t', '250ms'], endpoint);
+  await runCaptured(['run', '--no-stdin', 'ls', '-t', '--memory'], endpoint);
+  expect(seen.executed.map((request) => request.program)).toMatchObject([
+    { case: 'command', value: 'echo hi | wc -c' },
+    { case: 'command', value: 'echo hi' },
+    { case: 'argv', value: { args: ['ls', '-t', '--memory'] } },
+  ]);
+  expect(seen.executed[1]).toMatchObject({
+    env: { A: 'b=c' },
+    workingDirectory: '/tmp',
+    timeout: { seconds: 0n, nanos: 250_000_000 },
+    inputOpen: false,
+  });
+});
+
+test('stdin that is no terminal is passed on to its end', async () => {
+  const { endpoint, seen } = await serve(undefined);
+  const ended = await runCaptured(['exec', 'ses_1', '--', 'cat', '-'], endpoint, 'some input');
+  expect(ended.code).toBe(7);
+  expect(Buffer.concat(seen.input).toString()).toBe('some input');
+  expect(seen.created).toEqual([]);
+  expect(seen.closed).toEqual([]);
+});
+
+test('--keep leaves the session and says how to use it', async () => {
+  const { endpoint, seen } = await serve(undefined);
+  const ended = await runCaptured(['run', '--no-stdin', '--keep', '--', 'x', 'y'], endpoint);
+  expect(seen.closed).toEqual([]);
+  expect(ended.stderr).toContain('assay exec ses_1');
+});
+
+test('-o json prints one document a line, text as text and other bytes as base64', async () => {
+  const { endpoint } = await serve(undefined);
+  const ended = await runCaptured(['run', '-o', 'json', '--no-stdin', '--', 'x', 'y'], endpoint);
+  const lines = ended.stdout.toString().trimEnd().split('\n');
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { type: 'started' },
+    { type: 'stdout', offset: 0, base64: 'AP8K' },
+    { type: 'stderr', offset: 0, text: 'warned' },
+    { type: 'finished', reason: 'EXITED', exitCode: 7, stdoutBytes: 3 },
+  ]);
+  expect(ended.code).toBe(7);
+});
+
+test('a program that cannot be started ends with 127, one sentence, and a closed session', async () => {
+  const { endpoint, seen } = await serve(() => {
+    throw refusal('PROGRAM_NOT_STARTED', Code.FailedPrecondition, { errno: 'ENOENT' });
+  });
+  const ended = await runCaptured(['run', '--no-stdin', '--', 'nope', 'x'], endpoint);
+  expect(ended.code).toBe(127);
+  expect(ended.stderr).toBe('assay: refused: PROGRAM_NOT_STARTED\n');
+  expect(seen.closed).toEqual(['ses_1']);
+});
+
+test.each([
+  [['run'], /found no command to run\n {2}type: assay run -- ls/],
+  [['run', '-c', 'x', '--', 'y'], /found both -c and a command/],
+  [['run', '--memory', 'much', '--', 'x'], /Give a size such as 512m/],
+  [['run', '-o', 'xml', '--', 'x'], /Allowed choices are text, json/],
+  [['sessions', 'get'], /missing required argument/],
+  [['nonsense'], /unknown command/],
+])('%j is wrong usage: exit code 2 and what to type', async (args, message) => {
+  const ended = await runCaptured(args, 'http://127.0.0.1:1');
+  expect(ended.code).toBe(2);
+  expect(ended.stderr).toMatch(message);
+  expect(ended.stderr).toContain('type: ');
+});
+
+test('without a server: exit code 125, what was found and what to type, also as JSON', async () => {
+  const text = await runCaptured(['info'], 'http://127.0.0.1:1');
+  expect(text.code).toBe(125);
+  expect(text.stderr).toMatch(/^assay: no server answers at http:\/\/127\.0\.0\.1:1 .*\n {2}type: npm start.*\n$/);
+  const json = await runCaptured(['info', '-o', 'json'], 'http://127.0.0.1:1');
+  expect(JSON.parse(json.stderr)).toMatchObject({ error: { reason: 'SERVER_UNREACHABLE' } });
+});

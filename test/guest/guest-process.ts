@@ -1,0 +1,81 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { createTestWorker, type TestWorker } from './test-worker.ts';
+
+export const run = promisify(execFile);
+export const SECRET = '0123456789abcdef'.repeat(4);
+
+export interface GuestBuild {
+  readonly directory: string;
+  make(target: string, ...variables: string[]): Promise<string>;
+  remove(): Promise<void>;
+}
+
+export interface GuestProcess {
+  readonly worker: TestWorker;
+  readonly process: ChildProcess;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** A directory of its own to build the guest in. */
+export async function createGuestBuild(): Promise<GuestBuild> {
+  await run('gcc', ['--version']).catch(() => {
+    throw new Error('gcc was not found; the guest is tested as built here: type `apt-get install gcc make libc6-dev`');
+  });
+  const directory = await mkdtemp(join(tmpdir(), 'assay-guest-'));
+  await chmod(directory, 0o755);
+  const sources = join(import.meta.dirname, '../../guest');
+  return {
+    directory,
+    make: async (target, ...variables) => {
+      const { stdout } = await run('make', ['-C', sources, `BUILD=${directory}`, ...variables, target]);
+      return stdout;
+    },
+    remove: () => rm(directory, { recursive: true, force: true }),
+  };
+}
+
+export interface GuestOptions {
+  /** As PID 1 of a pid namespace, which needs root. */
+  readonly init?: boolean;
+  readonly uid?: number;
+  /** Less than 0 needs root. */
+  readonly oomScoreAdj?: number;
+  readonly program?: string;
+}
+
+let sockets = 0;
+
+/** A guest as an ordinary process, welcomed and idle. */
+export async function startGuest(build: GuestBuild, options: GuestOptions = {}): Promise<GuestProcess> {
+  const path = join(build.directory, `${process.pid}-${sockets++}.sock`);
+  const worker = await createTestWorker(path);
+  await chmod(path, 0o777);
+  const command = [join(build.directory, options.program ?? 'guest'), path];
+  if (options.init) command.unshift('unshare', '--pid', '--fork', '--mount-proc', '--kill-child');
+  const { uid, oomScoreAdj } = options;
+  if (uid !== undefined) command.unshift('setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--');
+  if (oomScoreAdj !== undefined) command.unshift('choom', '-n', String(oomScoreAdj), '--');
+  const [program, ...rest] = command as [string, ...string[]];
+  const child = spawn(program, rest, {
+    env: { ASSAY_GUEST_SECRET: SECRET, PATH: process.env.PATH, ASAN_OPTIONS: 'detect_leaks=0' },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const died = once(child, 'exit');
+  await worker.connected(1);
+  return {
+    worker,
+    process: child,
+    pid: child.pid ?? 0,
+    stop: async () => {
+      child.kill('SIGKILL');
+      await died;
+      await worker.close();
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { runDirectory, runId } from './run.ts';
+
+/** Everything of this run that still exists: containers, mounts, loop devices, cgroups, directories, processes. */
+export async function leftovers(dockerSocket: string): Promise<string[]> {
+  const containers = await listContainers(dockerSocket);
+  const directory = runDirectory();
+  return [
+    ...containers
+      .filter(({ Labels }) => (Labels['dev.assay.installation'] ?? '').startsWith(runId()))
+      .map(({ Id, State }) => `container ${Id.slice(0, 12)} (${State})`),
+    ...readFileSync('/proc/self/mounts', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(directory))
+      .map((line) => `mount ${line}`),
+    ...loopFiles()
+      .filter((file) => file.startsWith(directory))
+      .map((file) => `loop device of ${file}`),
+    ...cgroupsWithout(new Set(containers.map(({ Id }) => Id))).map((path) => `cgroup ${path}`),
+    ...readdirSync(directory).map((name) => `directory ${join(directory, name)}`),
+    ...processesIn(directory).map((line) => `process ${line}`),
+  ];
+}
+
+interface Container {
+  Id: string;
+  State: string;
+  Labels: Record<string, string>;
+}
+
+function listContainers(socketPath: string): Promise<Container[]> {
+  return new Promise((resolve, reject) => {
+    request({ socketPath, path: '/containers/json?all=true' }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('end', () => resolve(JSON.parse(Buffer.concat(chunks).toString()) as Container[]));
+      response.on('error', reject);
+    })
+      .on('error', reject)
+      .end();
+  });
+}
+
+function loopFiles(): string[] {
+  return readdirSync('/sys/block')
+    .filter((name) => name.startsWith('loop'))
+    .map((name) => join('/sys/block', name, 'loop/backing_file'))
+    .filter((path) => existsSync(path))
+    .map((path) => readFileSync(path, 'utf8').trim());
+}
+
+/** Execution cgroups whose container is gone, in every hierarchy. */
+function cgroupsWithout(containers: ReadonlySet<string>): string[] {
+  const roots = ['', 'memory', 'freezer', 'cpuacct'].map((name) => join('/sys/fs/cgroup', name, 'docker'));
+  return roots
+    .filter((root) => existsSync(root))
+    .flatMap((root) =>
+      readdirSync(root)
+        .filter((id) => /^[0-9a-f]{64}$/.test(id) && !containers.has(id))
+        .map((id) => join(root, id))
+        .filter((path) => existsSync(path) && readdirSync(path).some((name) => name.startsWith('assay-'))),
+    );
+}
+
+/** Processes whose command line names this run's directory. */
+function processesIn(directory: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .map((pid) => {
+      try {
+        return `${pid} ${readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`;
+      } catch {
+        return '';
+      }
+    })
+    .filter((line) => line.includes(directory));
+}

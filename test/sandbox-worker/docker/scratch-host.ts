@@ -1,0 +1,130 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import Docker from 'dockerode';
+import { createEngine } from '../../../services/sandbox-worker/docker/docker-engine.ts';
+import type { ContainerSpec, Engine, EngineDeps } from '../../../services/sandbox-worker/docker/engine.ts';
+import { backingFile } from '../../../services/sandbox-worker/docker/loop-disk.ts';
+import { readMounts } from '../../../services/sandbox-worker/docker/mount-table.ts';
+import { createLog } from '../../../services/shared/log.ts';
+
+export const socketPath = process.env.ASSAY_DOCKER_SOCKET ?? '/var/run/docker.sock';
+export const log = createLog('test', 'silent');
+export const mebibyte = 1024 * 1024;
+
+/** A place on the real host and engine for one test file, which knows what it left behind. */
+export interface ScratchHost {
+  readonly directory: string;
+  readonly installation: string;
+  readonly docker: Docker;
+  engine(options?: Partial<EngineDeps>): Promise<Engine>;
+  /** A slot with a FIFO `report`, which a script in the sandbox can write to. */
+  spec(imageId: string, change?: Partial<ContainerSpec>): ContainerSpec;
+  /** Runs a shell script as PID 1 and returns what it reports; the container then stays. */
+  report(
+    script: string,
+    change?: Partial<ContainerSpec>,
+  ): Promise<{ id: string; pid: number; said: string; engine: Engine }>;
+  close(): Promise<Leftovers>;
+}
+
+export interface Leftovers {
+  readonly containers: string[];
+  readonly mounts: string[];
+  readonly loopFiles: string[];
+  readonly diskFiles: string[];
+}
+
+export async function baseImage(docker: Docker): Promise<string> {
+  if (process.env.ASSAY_BASE_IMAGE) return process.env.ASSAY_BASE_IMAGE;
+  const [newest] = await docker.listImages({ filters: { reference: ['assay/base'] } });
+  const reference = newest?.RepoTags?.[0];
+  if (reference === undefined) throw new Error('no base image; type: npm test, which makes it');
+  return reference;
+}
+
+export function createScratchHost(): ScratchHost {
+  const directory = mkdtempSync(join(tmpdir(), 'assay-engine-test-'));
+  // Sandboxed processes reach the slot through a bind mount, but the tests' own tools by path.
+  chmodSync(directory, 0o755);
+  const installation = `test-${randomBytes(6).toString('hex')}`;
+  const docker = new Docker({ socketPath, host: undefined });
+  const disks = join(directory, 'disks');
+
+  const engine: ScratchHost['engine'] = async (options = {}) => {
+    const made = createEngine({ socketPath, log, templateDirectory: join(directory, 'templates'), ...options });
+    await made.ready();
+    return made;
+  };
+  const spec: ScratchHost['spec'] = (imageId, change = {}) => {
+    const name = `assay-${installation}-${randomBytes(4).toString('hex')}`;
+    const slotDirectory = join(directory, name);
+    mkdirSync(slotDirectory);
+    execFileSync('mkfifo', [join(slotDirectory, 'report')]);
+    chownSync(join(slotDirectory, 'report'), 1000, 1000);
+    return {
+      name,
+      imageId,
+      labels: { 'dev.assay.installation': installation, 'dev.assay.session': name },
+      secretHex: '00'.repeat(32),
+      slotDirectory,
+      diskDirectory: disks,
+      limits: { cpus: 1, memoryBytes: 256 * mebibyte, diskBytes: 64 * mebibyte, pids: 64 },
+      ...change,
+    };
+  };
+
+  return {
+    directory,
+    installation,
+    docker,
+    engine,
+    spec,
+    async report(script, change) {
+      const command = ['/bin/sh', '-c', `{ ${script}\n} >/run/assay/report 2>&1; exec sleep infinity`];
+      const made = await engine({ command });
+      const image = await made.image(change?.imageId ?? (await baseImage(docker)));
+      const wanted = spec(image.id, { ...change, imageId: image.id });
+      const said = text(createReadStream(join(wanted.slotDirectory, 'report')));
+      const { id, pid } = await made.run(wanted);
+      return { id, pid, said: await said, engine: made };
+    },
+    async close() {
+      const containers = await docker.listContainers({
+        all: true,
+        filters: { label: [`dev.assay.installation=${installation}`] },
+      });
+      const left: Leftovers = {
+        containers: containers.map(({ Id, State }) => `${Id} ${State}`),
+        mounts: readMounts().flatMap(({ mountPoint }) => (mountPoint.startsWith(directory) ? [mountPoint] : [])),
+        loopFiles: boundLoopFiles().filter((file) => file.startsWith(directory)),
+        diskFiles: existsSync(disks) ? readdirSync(disks) : [],
+      };
+      const remover = await engine();
+      for (const { Id } of containers) await remover.remove(Id);
+      rmSync(directory, { recursive: true, force: true });
+      return left;
+    },
+  };
+}
+
+export const nothingLeft: Leftovers = { containers: [], mounts: [], loopFiles: [], diskFiles: [] };
+
+/** The files behind all loop devices; a deleted one keeps its path. */
+export function boundLoopFiles(): string[] {
+  return readdirSync('/sys/block')
+    .filter((name) => name.startsWith('loop'))
+    .flatMap((name) => backingFile(`/dev/${name}`) ?? []);
+}

@@ -1,0 +1,93 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { createSpool, minKeptBytes, type Spool } from '../../../services/sandbox-worker/execution/spool.ts';
+import { runDirectory } from '../../run.ts';
+
+const directory = mkdtempSync(join(runDirectory(), 'spool-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+let files = 0;
+const path = () => join(directory, String(files++));
+const mebibyte = 1_048_576;
+
+function readAll(spool: Spool): { data: Buffer; gaps: [number, number][] } {
+  const parts: Buffer[] = [];
+  const gaps: [number, number][] = [];
+  for (let at = 0; ; ) {
+    const read = spool.read(at, 100_000);
+    if (read.type === 'nothing') return { data: Buffer.concat(parts), gaps };
+    if (read.type === 'gap') {
+      gaps.push([read.from, read.to]);
+      at = read.to;
+    } else {
+      parts.push(read.data);
+      at += read.data.length;
+    }
+  }
+}
+
+function fill(spool: Spool, data: Buffer): void {
+  for (let at = 0; at < data.length; at += 65_000) spool.write(at, data.subarray(at, at + 65_000));
+}
+
+describe('a spool', () => {
+  test('gives back every byte below its cap', () => {
+    const spool = createSpool(path(), minKeptBytes);
+    const data = randomBytes(minKeptBytes);
+    fill(spool, data);
+    const read = readAll(spool);
+    expect(read.gaps).toEqual([]);
+    expect(read.data.equals(data)).toBe(true);
+    spool.release();
+  });
+
+  test('keeps the head and the tail of what outgrows it and tells the gap between', () => {
+    const spool = createSpool(path(), minKeptBytes);
+    const data = randomBytes(minKeptBytes * 3 + 12_345);
+    fill(spool, data);
+    const half = minKeptBytes / 2;
+    const read = readAll(spool);
+    expect(read.gaps).toEqual([[half, data.length - half]]);
+    const kept = Buffer.concat([data.subarray(0, half), data.subarray(data.length - half)]);
+    expect(createHash('sha256').update(read.data).digest('hex')).toBe(createHash('sha256').update(kept).digest('hex'));
+    spool.release();
+  });
+
+  test('takes the same bytes twice without harm', () => {
+    const spool = createSpool(path(), minKeptBytes);
+    const data = randomBytes(mebibyte);
+    fill(spool, data);
+    spool.write(500_000, data.subarray(500_000, 600_000));
+    expect(readAll(spool).data.equals(data)).toBe(true);
+    spool.release();
+  });
+
+  test('taken up by another process never gives bytes that a crash may have overwritten', () => {
+    const file = path();
+    const data = randomBytes(minKeptBytes * 2);
+    const before = createSpool(file, minKeptBytes);
+    fill(before, data);
+    before.release();
+    // The guest had heard of all but the last 700,000 bytes, which are on disk already.
+    const sure = data.length - 700_000;
+    const after = createSpool(file, minKeptBytes);
+    after.recover(sure);
+    const read = readAll(after);
+    const [gap] = read.gaps;
+    if (gap === undefined) throw new Error('expected a gap');
+    const kept = Buffer.concat([data.subarray(0, gap[0]), data.subarray(gap[1], sure)]);
+    expect(read.data.equals(kept)).toBe(true);
+    after.write(sure, data.subarray(sure));
+    const all = readAll(after);
+    const [last] = all.gaps;
+    expect(all.data.subarray(last?.[0] ?? 0).equals(data.subarray(last?.[1] ?? 0))).toBe(true);
+    after.release();
+  });
+
+  test('refuses a guest that calls more stored than there is on disk', () => {
+    const spool = createSpool(path(), minKeptBytes);
+    expect(() => spool.recover(5)).toThrow('5 bytes of output called stored, found 0');
+    spool.release();
+  });
+});

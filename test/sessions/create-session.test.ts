@@ -1,0 +1,105 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import { DomainError } from '../../services/shared/domain-error.ts';
+import { reasonOf } from './reason.ts';
+import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
+import type { WorkerDouble } from './worker-double.ts';
+
+let service: RunningService;
+let worker: WorkerDouble;
+let api: ReturnType<typeof clientsOf>;
+
+beforeAll(async () => {
+  service = await runService();
+  worker = await service.addWorker({ heartbeatMs: 1_000 });
+  api = clientsOf(service.transport(adminKey));
+});
+afterAll(() => service.stop());
+
+describe('creating a session', () => {
+  test('answers with a READY session on the worker', async () => {
+    const { session } = await api.sessions.createSession({ labels: { a: 'b' }, env: { X: '1' } });
+    expect(session).toMatchObject({ state: SessionState.READY, workerId: worker.workerId, labels: { a: 'b' } });
+    const again = await api.sessions.getSession({ sessionId: session?.sessionId ?? '' });
+    expect(again.session).toEqual(session);
+  });
+
+  test('the same request id is the same session, also when asked twice at once', async () => {
+    const request = { requestId: 'twice', labels: { one: '1', two: '2' } };
+    const [first, second] = await Promise.all([api.sessions.createSession(request), api.sessions.createSession(request)]);
+    const third = await api.sessions.createSession({ requestId: 'twice', labels: { two: '2', one: '1' } });
+    expect(second.session?.sessionId).toBe(first.session?.sessionId);
+    expect(third.session?.sessionId).toBe(first.session?.sessionId);
+  });
+
+  test('the same request id with another request is refused', async () => {
+    await api.sessions.createSession({ requestId: 'reused' });
+    const error = await api.sessions.createSession({ requestId: 'reused', image: 'debian:12' }).catch((e) => e);
+    expect(reasonOf(error)).toBe('REQUEST_ID_REUSED');
+  });
+
+  test('a full worker is passed over for the next', async () => {
+    const other = await service.addWorker({ heartbeatMs: 1_000 });
+    await other.register({ capacity: 1_000 });
+    const roomy = async () => (await api.server.getServerInfo({})).workers.some(({ capacity }) => capacity === 1_000);
+    await expect.poll(roomy).toBe(true);
+    other.calls.createSandbox = () => {
+      throw new DomainError('NO_CAPACITY', 'full');
+    };
+    const { session } = await api.sessions.createSession({});
+    expect(session).toMatchObject({ state: SessionState.READY, workerId: worker.workerId });
+    expect(other.heard).toContain('CreateSandbox');
+    await other.register({ draining: true });
+  });
+
+  test('a sandbox that cannot be made is an error that says why, and the same one when asked again', async () => {
+    const good = worker.calls.createSandbox;
+    worker.calls.createSandbox = async ({ project, sessionId }) => {
+      const failed = { type: 'failed', reason: 'IMAGE_NOT_FOUND', message: 'no image nothing:1', atMs: Date.now() } as const;
+      await worker.advance(project, sessionId, failed);
+      throw new DomainError('IMAGE_NOT_FOUND', 'no image nothing:1');
+    };
+    const request = { requestId: 'broken', image: 'nothing:1' };
+    const first = await api.sessions.createSession(request).catch((e) => e);
+    if (good) worker.calls.createSandbox = good;
+    const second = await api.sessions.createSession(request).catch((e) => e);
+    expect([reasonOf(first), reasonOf(second)]).toEqual(['IMAGE_NOT_FOUND', 'IMAGE_NOT_FOUND']);
+    expect(ConnectError.from(first).rawMessage).toContain('no image nothing:1');
+  });
+
+  test('a worker that breaks off and finishes later still answers the call that waits', async () => {
+    const good = worker.calls.createSandbox;
+    worker.calls.createSandbox = async ({ project, sessionId }) => {
+      worker.breakConnections();
+      setTimeout(() => void worker.advance(project, sessionId, { type: 'ready' }), 300);
+      return {};
+    };
+    const { session } = await api.sessions.createSession({});
+    if (good) worker.calls.createSandbox = good;
+    expect(session?.state).toBe(SessionState.READY);
+  });
+
+  test('a session that is closed while it is being made ends closed', async () => {
+    const good = worker.calls.createSandbox;
+    const asked = Promise.withResolvers<string>();
+    worker.calls.createSandbox = async ({ sessionId }) => {
+      asked.resolve(sessionId);
+      return {};
+    };
+    const creating = api.sessions.createSession({}).catch((e) => e);
+    const sessionId = await asked.promise;
+    const { session } = await api.sessions.closeSession({ sessionId });
+    if (good) worker.calls.createSandbox = good;
+    expect(session).toMatchObject({ state: SessionState.CLOSED, reason: 'CLOSED_BY_CALLER' });
+    expect(reasonOf(await creating)).toBe('SESSION_ENDED');
+  });
+
+  test('a deadline ends the wait and says so', async () => {
+    const good = worker.calls.createSandbox;
+    worker.calls.createSandbox = async () => ({});
+    const error = await api.sessions.createSession({}, { timeoutMs: 300 }).catch((e) => e);
+    if (good) worker.calls.createSandbox = good;
+    expect(ConnectError.from(error).code).toBe(Code.DeadlineExceeded);
+  });
+});

@@ -1,0 +1,233 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  Http2ServerRequest,
+  Http2ServerResponse,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import type { ServiceImpl } from '@connectrpc/connect';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { SessionRecordSchema, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import {
+  type AttachRequest,
+  type ExecuteRequest,
+  ExecuteResponseSchema,
+  type ExecutionEvent,
+  ExecutionEventSchema,
+} from '../../gen/assay/v1/execution_pb.js';
+import { AttachRequestSchema, ExecuteRequestSchema, WorkerService } from '../../gen/assay/worker/v1/worker_pb.js';
+import { grpcFrame } from '../../services/shared/grpc-frame.ts';
+import { toConnectError, toTrailers } from '../../services/shared/rpc-error.ts';
+import { advance, type SessionEvent } from '../../services/shared/session-state.ts';
+import type { SessionStore, Stored } from '../../services/shared/store/session-store.ts';
+import type { WorkerStore } from '../../services/shared/store/worker-store.ts';
+import type { WorkerRecord } from '../../gen/assay/events/v1/records_pb.js';
+
+/** The worker's end of one stream. */
+export interface DoubleStream {
+  readonly raw: ServerHttp2Stream;
+  /** Resolves when the stream takes more. */
+  event(event: ExecutionEvent['event']): Promise<void>;
+  end(): void;
+  fail(error: unknown): void;
+}
+
+/** A worker that has no sandboxes: it speaks the worker's protocol and keeps the records as a worker does. */
+export interface WorkerDouble {
+  readonly workerId: string;
+  readonly address: string;
+  /** What Execute and Attach do. A test may replace them. */
+  execute: (request: ExecuteRequest, stream: DoubleStream) => Promise<void>;
+  attach: (request: AttachRequest, stream: DoubleStream) => Promise<void>;
+  /** The unary calls. A test may replace them. */
+  readonly calls: Partial<ServiceImpl<typeof WorkerService>>;
+  /** Names of the calls that came, in order. */
+  readonly heard: string[];
+  advance(project: string, sessionId: string, event: SessionEvent): Promise<void>;
+  /** Writes its registration once. */
+  register(change?: { capacity?: number; sessions?: number; draining?: boolean }): Promise<void>;
+  /** Breaks every connection, as a crash would. */
+  breakConnections(): void;
+  stop(): Promise<void>;
+}
+
+export interface WorkerDoubleOptions {
+  readonly workerId: string;
+  readonly token: string;
+  readonly sessions: SessionStore;
+  readonly workers: WorkerStore;
+  readonly heartbeatMs?: number;
+}
+
+export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<WorkerDouble> {
+  const { workerId, sessions, workers } = options;
+  const heard: string[] = [];
+  const connections = new Set<ServerHttp2Session>();
+  let stored: Stored<WorkerRecord> | undefined;
+  let registration = { capacity: 100, sessions: 0, draining: false };
+
+  const change = async (project: string, sessionId: string, event: SessionEvent): Promise<void> => {
+    await sessions.update(project, sessionId, (record) => {
+      const next = record.session === undefined ? undefined : advance(record.session, event);
+      return next === undefined ? undefined : { ...create(SessionRecordSchema, record), session: next };
+    });
+  };
+  const calls: WorkerDouble['calls'] = {
+    async createSandbox({ project, sessionId }) {
+      await change(project, sessionId, { type: 'ready' });
+      return {};
+    },
+    async closeSandbox({ project, sessionId }) {
+      await change(project, sessionId, { type: 'closed', atMs: Date.now() });
+      return {};
+    },
+    async pauseSandbox({ project, sessionId }) {
+      await change(project, sessionId, { type: 'paused' });
+      return {};
+    },
+    async resumeSandbox({ project, sessionId }) {
+      await change(project, sessionId, { type: 'resumed' });
+      return {};
+    },
+    refreshSandbox: () => ({}),
+    getExecution: ({ request }) => ({ response: { execution: { executionId: request?.executionId ?? '' } } }),
+    listExecutions: ({ request }) => ({
+      response: {
+        executions: [{ executionId: `after-${request?.pageToken}` }],
+        nextPageToken: request?.pageToken === '' ? '1' : '',
+      },
+    }),
+    writeInput: ({ request }) => ({
+      response: { nextOffset: (request?.offset ?? 0n) + BigInt(request?.data.length ?? 0) },
+    }),
+    closeInput: () => ({ response: { inputBytes: 7n } }),
+    signalExecution: () => ({ response: {} }),
+    cancelExecution: () => ({ response: {} }),
+  };
+  const double = { execute: greet, attach: (_request: AttachRequest, stream: DoubleStream) => hello('attached', stream) };
+  const adapter = connectNodeAdapter({
+    routes: (router) => {
+      for (const method of WorkerService.methods) {
+        if (method.methodKind !== 'unary') continue;
+        router.rpc(method, ((request: never, context: never) => {
+          heard.push(method.name);
+          const call = calls[method.localName as keyof typeof calls] as (request: never, context: never) => unknown;
+          return call(request, context);
+        }) as never);
+      }
+    },
+    interceptors: [
+      (next) => (request) =>
+        next(request).catch((error: unknown) => {
+          throw toConnectError(error, () => {});
+        }),
+    ],
+    acceptCompression: [],
+  });
+  const server = createServer({ settings: { initialWindowSize: 1_048_576 } });
+  server.on('session', (session) => {
+    connections.add(session);
+    session.on('error', () => {});
+    session.once('close', () => connections.delete(session));
+  });
+  server.on('stream', (stream, headers, _flags, raw) => {
+    stream.on('error', () => {});
+    if (headers.authorization !== `Bearer ${options.token}`) {
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto', 'grpc-status': '16' }, { endStream: true });
+      return;
+    }
+    const path = headers[':path'] ?? '';
+    if (path.endsWith('/Execute')) {
+      heard.push('Execute');
+      serve(stream, ExecuteRequestSchema, ({ request }, events) => double.execute(request as ExecuteRequest, events));
+    } else if (path.endsWith('/Attach')) {
+      heard.push('Attach');
+      serve(stream, AttachRequestSchema, ({ request }, events) => double.attach(request as AttachRequest, events));
+    } else {
+      adapter(
+        new Http2ServerRequest(stream, headers, {}, raw as unknown as readonly string[]),
+        new Http2ServerResponse(stream),
+      );
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  const register = async (given: Partial<typeof registration> = {}): Promise<void> => {
+    registration = { ...registration, ...given };
+    const record = create(WorkerRecordSchema, { workerId, epoch: 1n, address, ...registration });
+    stored ??= await workers.get(workerId);
+    stored = await workers.put(record, stored?.revision ?? 0);
+  };
+  await register();
+  const beat = options.heartbeatMs === undefined ? undefined : setInterval(() => void register(), options.heartbeatMs);
+  return Object.assign(double, {
+    workerId,
+    address,
+    calls,
+    heard,
+    advance: change,
+    register,
+    breakConnections() {
+      for (const connection of connections) connection.destroy();
+    },
+    async stop() {
+      clearInterval(beat);
+      for (const connection of connections) connection.destroy();
+      const closed = once(server, 'close');
+      server.close();
+      await closed;
+    },
+  });
+}
+
+function serve<Desc extends DescMessage>(
+  stream: ServerHttp2Stream,
+  schema: Desc,
+  handle: (request: MessageShape<Desc>, events: DoubleStream) => Promise<void>,
+): void {
+  const chunks: Buffer[] = [];
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+  stream.on('end', () => {
+    const request = fromBinary(schema, Buffer.concat(chunks).subarray(5));
+    const events = doubleStream(stream);
+    handle(request, events).catch(events.fail);
+  });
+}
+
+function doubleStream(stream: ServerHttp2Stream): DoubleStream {
+  const headers = { ':status': 200, 'content-type': 'application/grpc+proto' };
+  let trailers: Record<string, string> = { 'grpc-status': '0' };
+  stream.on('wantTrailers', () => stream.sendTrailers(trailers));
+  return {
+    raw: stream,
+    async event(event) {
+      if (!stream.headersSent) stream.respond(headers, { waitForTrailers: true });
+      const message = create(ExecuteResponseSchema, { event: create(ExecutionEventSchema, { event }) });
+      if (stream.write(grpcFrame(toBinary(ExecuteResponseSchema, message)))) return;
+      await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
+      if (stream.destroyed) throw new Error('the reader is gone');
+    },
+    end: () => stream.end(),
+    fail(error) {
+      if (stream.destroyed) return;
+      trailers = toTrailers(toConnectError(error, () => {}));
+      if (stream.headersSent) stream.end();
+      else stream.respond({ ...headers, ...trailers }, { endStream: true });
+    },
+  };
+}
+
+const greet = (request: ExecuteRequest, stream: DoubleStream): Promise<void> => hello(request.executionId, stream);
+
+async function hello(executionId: string, stream: DoubleStream): Promise<void> {
+  const named = (event: unknown) => event as ExecutionEvent['event'];
+  await stream.event(named({ case: 'started', value: { executionId } }));
+  await stream.event(named({ case: 'stdout', value: { offset: 0n, data: Buffer.from('hello\n') } }));
+  await stream.event(named({ case: 'finished', value: { result: { reason: 1, exitCode: 0 } } }));
+  stream.end();
+}

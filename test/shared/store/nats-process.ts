@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { inject } from 'vitest';
+
+/** A nats-server of a test's own: a free port, credentials, a store that survives its death. */
+export interface NatsProcess {
+  readonly url: string;
+  readonly user: string;
+  readonly password: string;
+  /** SIGKILL, as a crash would. Resolves when it is gone. */
+  kill(): Promise<void>;
+  /** Starts it again on the same port and store. Resolves when it is ready. */
+  start(): Promise<void>;
+  /** Ends it and removes its store. */
+  stop(): Promise<void>;
+}
+
+const user = 'assay';
+const password = 'a password of the tests';
+
+export async function startNats(): Promise<NatsProcess> {
+  const directory = mkdtempSync(join(tmpdir(), 'assay-nats-'));
+  let child: ChildProcess | undefined;
+  let port = -1;
+
+  const start = async (): Promise<void> => {
+    const config = join(directory, 'nats.conf');
+    writeFileSync(
+      config,
+      `host: 127.0.0.1\nport: ${port}\njetstream { store_dir: ${JSON.stringify(directory)} }\n` +
+        `authorization { user: ${user}, password: ${JSON.stringify(password)} }\n`,
+    );
+    const started = spawn(inject('setup')?.natsServer || 'nats-server', ['-c', config], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    child = started;
+    for await (const line of createInterface({ input: started.stderr })) {
+      const found = /Listening for client connections on [^ ]*:(\d+)/.exec(line)?.[1];
+      if (found !== undefined) port = Number(found);
+      if (line.includes('Server is ready')) break;
+      if (line.includes('[FTL]')) throw new Error(line);
+    }
+    started.stderr.resume();
+  };
+  const kill = async (): Promise<void> => {
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+  };
+  await start();
+  return {
+    get url() {
+      return `nats://127.0.0.1:${port}`;
+    },
+    user,
+    password,
+    kill,
+    start,
+    async stop() {
+      await kill();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
