@@ -129,7 +129,11 @@ function createTransports(service: SessionsService): RunningService['transport']
       return next(request);
     };
     const options = { baseUrl: `http://127.0.0.1:${service.port}`, interceptors: [authorize] };
-    if (protocol === 'connect') return createConnectTransport({ ...options, httpVersion });
-    return protocol === 'grpc' ? createGrpcTransport(options) : createGrpcWebTransport({ ...options, httpVersion });
+    // A client with less memory than it sends resets its own stream before it reads why it was refused.
+    const nodeOptions = { maxSessionMemory: 64 };
+    const http = httpVersion === '2' ? ({ httpVersion, nodeOptions } as const) : ({ httpVersion } as const);
+    if (protocol === 'connect') return createConnectTransport({ ...options, ...http });
+    if (protocol === 'grpc-web') return createGrpcWebTransport({ ...options, ...http });
+    return createGrpcTransport({ ...options, nodeOptions });
   };
 }

@@ -209,7 +209,7 @@ function doubleStream(stream: ServerHttp2Stream): DoubleStream {
       if (!stream.headersSent) stream.respond(headers, { waitForTrailers: true });
       const message = create(ExecuteResponseSchema, { event: create(ExecutionEventSchema, { event }) });
       if (stream.write(grpcFrame(toBinary(ExecuteResponseSchema, message)))) return;
-      await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
+      await room(stream);
       if (stream.destroyed) throw new Error('the reader is gone');
     },
     end: () => stream.end(),
@@ -220,6 +220,18 @@ function doubleStream(stream: ServerHttp2Stream): DoubleStream {
       else stream.respond({ ...headers, ...trailers }, { endStream: true });
     },
   };
+}
+
+function room(stream: ServerHttp2Stream): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stream.off('drain', done);
+      stream.off('close', done);
+      resolve();
+    };
+    stream.on('drain', done);
+    stream.on('close', done);
+  });
 }
 
 const greet = (request: ExecuteRequest, stream: DoubleStream): Promise<void> => hello(request.executionId, stream);

@@ -50,12 +50,17 @@ async function firstEntry<T>(
   archive.on('error', (error: Error) => entries.destroy(error));
   archive.pipe(entries as unknown as NodeJS.WritableStream);
   try {
-    for await (const entry of entries) return await take(entry.header, entry);
+    for await (const entry of entries) return await take(permissionsOnly(entry.header), entry);
     return undefined;
   } finally {
     (archive as unknown as { destroy(): void }).destroy();
     entries.destroy();
   }
+}
+
+/** The engine puts the file type into the mode as well. */
+function permissionsOnly(header: Header): Header {
+  return { ...header, mode: (header.mode ?? 0) & 0o7777 };
 }
 
 export interface NewEntry {

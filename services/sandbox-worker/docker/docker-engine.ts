@@ -1,6 +1,7 @@
 import Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
 import { guestCommand } from './container-options.ts';
+import { setPaused } from './container-pause.ts';
 import { removeContainer } from './container-removal.ts';
 import { runContainer } from './container-run.ts';
 import { createNoDiskLimit, type DiskLimit } from './disk-limit.ts';
@@ -89,27 +90,6 @@ async function livePid(docker: Docker, id: string): Promise<number | undefined> 
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw engineFailed(`looking for container ${id}`, error);
-  }
-}
-
-/** The engine refuses to pause twice; what counts is the state afterwards. */
-async function setPaused(docker: Docker, id: string, paused: boolean): Promise<void> {
-  const container = docker.getContainer(id);
-  const doing = `${paused ? 'pausing' : 'resuming'} container ${id}`;
-  try {
-    await (paused ? container.pause() : container.unpause());
-  } catch (failure) {
-    const state = await container.inspect().then(
-      ({ State }) => State,
-      (error: unknown) => {
-        if (isAbsent(error)) return undefined;
-        throw engineFailed(doing, error);
-      },
-    );
-    if (!state?.Running) {
-      throw new DomainError('SANDBOX_LOST', `container ${id} does not run any more`, {}, { cause: failure });
-    }
-    if (state.Paused !== paused) throw engineFailed(doing, failure);
   }
 }
 

@@ -179,7 +179,8 @@ export class Execution implements Readable {
   }
 
   onExit(exit: GuestExit): void {
-    if (this.startedMs === undefined) throw new GuestViolation('EXIT before STARTED');
+    // Killed before it could execute its program: it ran as far as it came.
+    if (this.startedMs === undefined) this.onStarted();
     if (exit.stdoutBytes > this.outputs[1].spool.total || exit.stderrBytes > this.outputs[2].spool.total) {
       throw new GuestViolation('EXIT before the output it counts');
     }

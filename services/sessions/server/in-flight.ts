@@ -1,4 +1,4 @@
-import type { Request, RequestHandler, Response } from './request-handler.ts';
+import type { Request, RequestHandler, Response } from './rpc-adapter.ts';
 
 /** Counts requests until their responses are done. */
 export interface InFlight {

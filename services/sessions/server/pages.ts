@@ -2,7 +2,8 @@ import type { Broker } from '../../shared/store/broker.ts';
 import type { Metrics } from '../metrics.ts';
 import type { HealthState } from '../rpc/health-service.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
-import { answer, type Response } from './request-handler.ts';
+import { answer } from './request-handler.ts';
+import type { Response } from './rpc-adapter.ts';
 
 export interface PagesDeps {
   readonly broker: Pick<Broker, 'ping'>;

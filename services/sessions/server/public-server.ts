@@ -8,7 +8,7 @@ import type { HotPath } from '../relay/hot-path.ts';
 import { createConnectionRouter } from './connection-router.ts';
 import { createHttp2Server } from './http2-server.ts';
 import { createInFlight } from './in-flight.ts';
-import type { RequestHandler } from './request-handler.ts';
+import type { RequestHandler } from './rpc-adapter.ts';
 
 export interface PublicServer {
   readonly port: number;

@@ -1,11 +1,6 @@
 import { type ConnectRouter, createContextValues, type Interceptor } from '@connectrpc/connect';
-import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { peerKey } from '../rpc/peer.ts';
-
-type Adapter = ReturnType<typeof connectNodeAdapter>;
-export type Request = Parameters<Adapter>[0];
-export type Response = Parameters<Adapter>[1];
-export type RequestHandler = (request: Request, response: Response) => void;
+import { createRpcAdapter, type RequestHandler, type Response } from './rpc-adapter.ts';
 
 export interface RequestHandlerDeps {
   readonly routes: (router: ConnectRouter) => void;
@@ -20,13 +15,14 @@ export interface RequestHandlerDeps {
 
 /** Everything but the hot path: Connect, gRPC-Web and gRPC by the framework, and the few plain pages. */
 export function createRequestHandler(deps: RequestHandlerDeps): RequestHandler {
-  const rpc = connectNodeAdapter({
+  const rpc = createRpcAdapter({
     routes: deps.routes,
     interceptors: [deps.interceptor],
-    readMaxBytes: deps.requestBytes,
+    requestBytes: deps.requestBytes,
     // Compression costs more than loopback and most networks do, and would let a small request grow without bound.
     acceptCompression: [],
     shutdownSignal: deps.shutdownSignal,
+    onError: deps.onError,
     contextValues: (request) => createContextValues().set(peerKey, request.socket?.remoteAddress ?? ''),
     fallback: (request, response) => {
       const page = deps.pages.get((request.url ?? '').split('?', 1)[0] ?? '');

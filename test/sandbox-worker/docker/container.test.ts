@@ -107,7 +107,7 @@ describe('a start that fails', () => {
     await expect(broken.run(host.spec(imageId))).rejects.toMatchObject({ reason: 'ENGINE_FAILED' });
     await expect(run({ slotDirectory: '/no/such/directory' })).rejects.toMatchObject({ reason: 'ENGINE_FAILED' });
     await expect(run({ imageId: `sha256:${'0'.repeat(64)}` })).rejects.toMatchObject({ reason: 'ENGINE_FAILED' });
-    await expect(run({ diskDirectory: '/proc/none' })).rejects.toMatchObject({ reason: 'ENGINE_FAILED' });
+    await expect(run({ diskDirectory: '/etc/passwd/disks' })).rejects.toMatchObject({ reason: 'ENGINE_FAILED' });
     expect(await engine.list(host.installation)).toEqual([]);
   });
 

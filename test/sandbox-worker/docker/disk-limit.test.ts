@@ -48,7 +48,7 @@ test('a disk filler meets ENOSPC in /tmp, in /workspace and in HOME, and space c
 test('many small files run into the limit, not into the host', async () => {
   const script = `
     cd /workspace && mkdir many && cd many
-    i=0; while : > f$i; do i=$((i+1)); [ $i -lt 20000 ] || break; done 2>/dev/null
+    i=0; while true > f$i; do i=$((i+1)); [ $i -lt 20000 ] || break; done 2>/dev/null
     echo made $i; cd .. && rm -rf many && echo gone`;
   const { id, said, engine } = await host.report(script, {
     limits: { cpus: 2, memoryBytes: 256 * mebibyte, diskBytes: 32 * mebibyte, pids: 64 },

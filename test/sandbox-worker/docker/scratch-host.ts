@@ -30,14 +30,19 @@ export interface ScratchHost {
   readonly installation: string;
   readonly docker: Docker;
   engine(options?: Partial<EngineDeps>): Promise<Engine>;
-  /** A slot with a FIFO `report`, which a script in the sandbox can write to. */
+  /** A slot with the FIFOs `report`, `go` and `up`, for a script in the sandbox to write and read. */
   spec(imageId: string, change?: Partial<ContainerSpec>): ContainerSpec;
   /** Runs a shell script as PID 1 and returns what it reports; the container then stays. */
-  report(
-    script: string,
-    change?: Partial<ContainerSpec>,
-  ): Promise<{ id: string; pid: number; said: string; engine: Engine }>;
+  report(script: string, change?: Partial<ContainerSpec>): Promise<Reported>;
   close(): Promise<Leftovers>;
+}
+
+export interface Reported {
+  readonly id: string;
+  readonly pid: number;
+  readonly said: string;
+  readonly slot: string;
+  readonly engine: Engine;
 }
 
 export interface Leftovers {
@@ -72,8 +77,9 @@ export function createScratchHost(): ScratchHost {
     const name = `assay-${installation}-${randomBytes(4).toString('hex')}`;
     const slotDirectory = join(directory, name);
     mkdirSync(slotDirectory);
-    execFileSync('mkfifo', [join(slotDirectory, 'report')]);
-    chownSync(join(slotDirectory, 'report'), 1000, 1000);
+    const pipes = ['report', 'go', 'up'].map((pipe) => join(slotDirectory, pipe));
+    execFileSync('mkfifo', pipes);
+    for (const pipe of pipes) chownSync(pipe, 1000, 1000);
     return {
       name,
       imageId,
@@ -99,7 +105,7 @@ export function createScratchHost(): ScratchHost {
       const wanted = spec(image.id, { ...change, imageId: image.id });
       const said = text(createReadStream(join(wanted.slotDirectory, 'report')));
       const { id, pid } = await made.run(wanted);
-      return { id, pid, said: await said, engine: made };
+      return { id, pid, said: await said, slot: wanted.slotDirectory, engine: made };
     },
     async close() {
       const containers = await docker.listContainers({

@@ -1,0 +1,176 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Session } from '../../clients/typescript/index.ts';
+import type { ChildName } from '../../scripts/stack.mjs';
+import { startTestStack, type TestStack } from './stack.ts';
+
+const kills = 20;
+let stack: TestStack;
+beforeAll(async () => {
+  stack = await startTestStack();
+});
+afterAll(() => stack?.stop());
+
+/** Kills a service again and again, half of the time a few milliseconds after a command was sent. */
+async function killAgainAndAgain(name: ChildName, commandSent: () => Promise<void>): Promise<void> {
+  for (let count = 0; count < kills; count++) {
+    if (count % 2 === 0) {
+      await commandSent();
+      await delay(Math.random() * 6);
+    } else {
+      await delay(Math.random() * 400);
+    }
+    stack.stack.kill(name);
+    await stack.stack.ready();
+  }
+}
+
+/** Runs short commands until told to stop; each leaves a line in a file and a code of its own. */
+function runCommands(session: Session): { sent(): Promise<void>; finish(): Promise<number> } {
+  let stop = false;
+  let announce = Promise.withResolvers<void>();
+  const work = (async () => {
+    let count = 0;
+    for (; !stop; count++) {
+      const run = session.run(
+        `echo ${count} >>/tmp/ran; echo out ${count}; echo err ${count} >&2; exit ${count % 100}`,
+      );
+      announce.resolve();
+      announce = Promise.withResolvers();
+      const { exitCode, reason, stdout, stderr, gaps } = await run;
+      expect([reason, exitCode, String(stdout), String(stderr), gaps]).toEqual([
+        'EXITED',
+        count % 100,
+        `out ${count}\n`,
+        `err ${count}\n`,
+        [],
+      ]);
+    }
+    return count;
+  })();
+  return {
+    sent: () => Promise.race([announce.promise, work.then(() => undefined)]),
+    finish() {
+      stop = true;
+      return work;
+    },
+  };
+}
+
+/** Follows a command that prints numbered lines until a file appears; every line must come once and in order. */
+async function followLines(session: Session): Promise<number> {
+  const script = `
+import os, sys, time
+n = 0
+while not os.path.exists("/tmp/enough"):
+    for _ in range(50):
+        sys.stdout.write("%d\\n" % n); n += 1
+    sys.stdout.flush(); time.sleep(0.005)
+print("last", n)`;
+  let next = 0;
+  let rest = '';
+  let last = '';
+  for await (const event of session.execute(['python3', '-c', script])) {
+    if (event.type === 'gap') throw new Error(`a gap from ${event.from} to ${event.to}`);
+    if (event.type !== 'stdout') continue;
+    const lines = (rest + Buffer.from(event.data).toString()).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      if (line.startsWith('last')) last = line;
+      else if (line === String(next)) next++;
+      else throw new Error(`line ${JSON.stringify(line)} where ${next} was expected`);
+    }
+  }
+  expect(last).toBe(`last ${next}`);
+  return next;
+}
+
+/** Writes random input until told to stop; the program's hash of it must be ours. */
+function writeInput(session: Session): { finish(): Promise<void> } {
+  let stop = false;
+  const work = (async () => {
+    const hash = createHash('sha256');
+    const execution = session.execute('sha256sum', { input: true });
+    const output = (async () => {
+      let text = '';
+      for await (const event of execution) if (event.type === 'stdout') text += Buffer.from(event.data).toString();
+      return text;
+    })();
+    while (!stop) {
+      const data = randomBytes(1 + Math.floor(Math.random() * 100_000));
+      hash.update(data);
+      await execution.stdin.write(data);
+    }
+    await execution.stdin.end();
+    expect(await output).toBe(`${hash.digest('hex')}  -\n`);
+  })();
+  return {
+    finish() {
+      stop = true;
+      return work;
+    },
+  };
+}
+
+describe.each(['worker', 'sessions'] as const)(`${kills} times kill -9 of the %s`, (name) => {
+  test('every command runs once, every line and every input byte arrives once, every code is right', async () => {
+    const session = await stack.client.sessions.create({});
+    const commands = runCommands(session);
+    const lines = followLines(session);
+    const input = writeInput(session);
+    await killAgainAndAgain(name, commands.sent);
+    const ran = await commands.finish();
+    await input.finish();
+    await session.run('touch /tmp/enough');
+    expect(await lines).toBeGreaterThan(1_000);
+    const inFile = String((await session.run('cat /tmp/ran')).stdout);
+    expect(inFile).toBe(Array.from({ length: ran }, (_, index) => `${index}\n`).join(''));
+    expect(stack.stack.restarts(name)).toBeGreaterThanOrEqual(kills);
+    await session.close();
+  }, 180_000);
+});
+
+describe('kill -9 of the broker', () => {
+  test('loses nothing that was acknowledged, and running commands do not notice', async () => {
+    const session = await stack.client.sessions.create({ labels: { kept: 'yes' } });
+    const commands = runCommands(session);
+    for (let count = 0; count < 5; count++) {
+      const made = await stack.client.keys.create({ scopes: ['AGENT'], description: `key ${count}` });
+      await session.update({ labels: { kept: String(count) } });
+      stack.stack.kill('nats');
+      await stack.stack.ready();
+      expect((await session.refresh()).labels).toEqual({ kept: String(count) });
+      const ids = [];
+      for await (const key of stack.client.keys.list()) ids.push(key.id);
+      expect(ids).toContain(made.key.id);
+    }
+    await commands.finish();
+    await session.close();
+    expect(session.info.state).toBe('CLOSED');
+  }, 120_000);
+});
+
+describe('a worker that was killed', () => {
+  test('finishes what it was closing and making, and loses what lost its container', async () => {
+    const lost = await stack.client.sessions.create({});
+    await stack.stack.halt('worker', 'SIGKILL');
+    const { request } = await import('node:http');
+    const { inject } = await import('vitest');
+    await new Promise<void>((resolve, reject) => {
+      const path = `/containers/assay-${lost.id}?force=true`;
+      request({ socketPath: inject('setup').dockerSocket, path, method: 'DELETE' }, (response) => {
+        response.resume();
+        response.on('end', () => resolve());
+      })
+        .on('error', reject)
+        .end();
+    });
+    const creating = stack.client.sessions.create({});
+    stack.stack.start('worker');
+    const made = await creating;
+    expect(made.info.state).toBe('READY');
+    expect(await lost.refresh()).toMatchObject({ state: 'LOST', reason: 'SANDBOX_LOST' });
+    await made.close();
+  });
+});

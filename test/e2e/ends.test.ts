@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Execution, Session } from '../../clients/typescript/index.ts';
+import { startTestStack, type TestStack } from './stack.ts';
+
+let stack: TestStack;
+let session: Session;
+const mebibyte = 1_048_576;
+
+beforeAll(async () => {
+  stack = await startTestStack();
+  session = await stack.client.sessions.create({
+    limits: { memoryBytes: 256 * mebibyte, pids: 128, diskBytes: 128 * mebibyte },
+  });
+});
+afterAll(async () => {
+  await session?.close();
+  await stack?.stop();
+});
+
+/** Resolves when the execution's output has had this text. */
+async function printed(execution: Execution, text: string): Promise<void> {
+  let seen = '';
+  for await (const event of session.attach(execution.id)) {
+    if (event.type === 'stdout') seen += Buffer.from(event.data).toString();
+    if (seen.includes(text)) return;
+  }
+  throw new Error(`the execution ended without printing ${text}: ${seen}`);
+}
+
+/** The processes in the session whose command line has this word. */
+async function processesWith(word: string): Promise<string> {
+  const script = `for p in /proc/[0-9]*; do [ $p != /proc/$$ ] && tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -a ${word}; done; true`;
+  return String((await session.run(script, { env: {} })).stdout)
+    .split('\n')
+    .filter((line) => line !== '' && !line.includes('for p in'))
+    .join('\n');
+}
+
+describe('a result', () => {
+  test('tells exit 137 from a SIGKILL', async () => {
+    expect(await session.run('exit 137')).toMatchObject({ reason: 'EXITED', exitCode: 137, signal: undefined });
+    expect(await session.run('kill -9 $$')).toMatchObject({ reason: 'SIGNALED', exitCode: undefined, signal: 9 });
+  });
+
+  test('counts bytes, time and memory', async () => {
+    const { result } = await session.run('python3 -c "x = bytearray(50_000_000); print(len(x)); sum(range(10**6))"');
+    expect(result.stdoutBytes).toBe(9);
+    expect(result.peakMemoryBytes).toBeGreaterThan(50_000_000);
+    expect(result.peakMemoryBytes).toBeLessThan(120_000_000);
+    expect(result.cpuTimeMs).toBeGreaterThan(1);
+    expect(result.durationMs).toBeGreaterThan(1);
+  });
+
+  test('of a program that cannot be started is an error, and nothing ran', async () => {
+    await expect(session.run(['/no/such/program'])).rejects.toMatchObject({
+      reason: 'PROGRAM_NOT_STARTED',
+      message: expect.stringContaining('ENOENT'),
+    });
+    await expect(session.run('true', { cwd: '/nowhere' })).rejects.toMatchObject({ reason: 'PROGRAM_NOT_STARTED' });
+  });
+
+  test('is the same again for the same id, and the command does not run again', async () => {
+    const first = await session.run('echo x >>/tmp/once; echo done', { id: 'once' });
+    const second = await session.run('echo x >>/tmp/once; echo done', { id: 'once' });
+    expect(String(second.stdout)).toBe(String(first.stdout));
+    expect(String((await session.run('wc -l </tmp/once')).stdout).trim()).toBe('1');
+    await expect(session.run('echo other', { id: 'once' })).rejects.toMatchObject({ reason: 'EXECUTION_ID_REUSED' });
+  });
+});
+
+describe('a timeout', () => {
+  test('keeps what was printed and ends children that left the session, double-forked or ignore TERM', async () => {
+    const script = `
+      echo before
+      setsid sleep 7001 &
+      (setsid sh -c 'sleep 7002 & ' &)
+      sh -c 'trap "" TERM; while :; do sleep 7003; done' &
+      python3 -c 'import os,time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(7004)
+    os._exit(0)'
+      sleep 7005`;
+    const run = await session.run(script, { timeoutMs: 1_000 });
+    expect(run.reason).toBe('TIMED_OUT');
+    expect(String(run.stdout)).toBe('before\n');
+    expect(await processesWith('700[1-5]')).toBe('');
+  });
+
+  test('stands still while the session is paused', async () => {
+    const execution = session.execute('echo go; sleep 1.5; echo end', { timeoutMs: 3_000 });
+    await printed(execution, 'go');
+    await session.pause();
+    await expect(session.run('true')).rejects.toMatchObject({ reason: 'SESSION_NOT_READY' });
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    await session.resume();
+    expect((await execution.result()).reason).toBe('EXITED');
+  });
+});
+
+describe('a cancel', () => {
+  test('ends every process and says CANCELLED', async () => {
+    const execution = session.execute('sleep 7006 & echo up; wait');
+    await printed(execution, 'up');
+    await execution.cancel();
+    expect((await execution.result()).reason).toBe('CANCELLED');
+    expect(await processesWith(7006 as unknown as string)).toBe('');
+  });
+});
+
+describe('a signal', () => {
+  test('reaches the process group and may be handled', async () => {
+    const execution = session.execute(`trap 'echo got; exit 7' INT; echo ready; while :; do sleep 0.1; done`);
+    await printed(execution, 'ready');
+    await execution.signal(2);
+    expect(await execution.result()).toMatchObject({ reason: 'EXITED', exitCode: 7 });
+    await expect(execution.signal(2)).rejects.toMatchObject({ reason: 'EXECUTION_ENDED' });
+  });
+});
+
+describe('background children', () => {
+  test('that never stop printing do not hold back the result', async () => {
+    const run = await session.run('yes & echo $!; exit 5', { maxOutputBytes: 100_000_000 });
+    expect(run).toMatchObject({ reason: 'EXITED', exitCode: 5 });
+    await session.run('pkill yes');
+  });
+
+  test('write to their own execution after its end, and following it ends when they do', async () => {
+    const execution = session.execute('(while [ ! -e /tmp/late ]; do sleep 0.05; done; echo late) & echo early');
+    await execution.result();
+    expect(String((await session.run('echo other; touch /tmp/late')).stdout)).toBe('other\n');
+    let text = '';
+    for await (const event of session.attach(execution.id, { followBackground: true })) {
+      if (event.type === 'stdout') text += Buffer.from(event.data).toString();
+    }
+    expect(text).toBe('early\nlate\n');
+  });
+});
+
+describe('limits', () => {
+  test('of memory end the hog alone, and its neighbour and the session go on', async () => {
+    const neighbour = session.execute('echo up; while [ ! -e /tmp/hog-done ]; do sleep 0.05; done; exit 8');
+    await printed(neighbour, 'up');
+    const hog = await session.run(`python3 -c 'x = bytearray(10**9)'`);
+    expect(hog.reason).toBe('OUT_OF_MEMORY');
+    await session.run('touch /tmp/hog-done');
+    expect(await neighbour.result()).toMatchObject({ reason: 'EXITED', exitCode: 8 });
+  });
+
+  test('of processes survive a fork bomb, and the session stays usable', async () => {
+    const bomb = await session.run('bomb() { bomb | bomb & }; bomb; sleep 5', {
+      timeoutMs: 2_000,
+      maxOutputBytes: 10_000,
+    });
+    expect(['TIMED_OUT', 'EXITED']).toContain(bomb.reason);
+    expect(String((await session.run('echo alive')).stdout)).toBe('alive\n');
+  });
+
+  test.each(['/tmp', '/workspace', '/home/agent'])(
+    'of disk give ENOSPC in %s and leave the host alone',
+    async (where) => {
+      const fill = await session.run(`dd if=/dev/zero of=${where}/full bs=1M count=1000`);
+      expect(String(fill.stderr)).toContain('No space left on device');
+      await session.run(`rm ${where}/full`);
+      expect((await session.run(`echo ok >${where}/after && cat ${where}/after`)).exitCode).toBe(0);
+    },
+  );
+});

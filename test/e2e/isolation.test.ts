@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Session } from '../../clients/typescript/index.ts';
+import { startTestStack, type TestStack } from './stack.ts';
+
+let stack: TestStack;
+let session: Session;
+beforeAll(async () => {
+  stack = await startTestStack();
+  session = await stack.client.sessions.create({});
+});
+afterAll(async () => {
+  await session?.close();
+  await stack?.stop();
+});
+
+async function text(command: string | string[]): Promise<string> {
+  const { stdout, stderr } = await session.run(command);
+  return `${stdout}${stderr}`;
+}
+
+describe('inside a session', () => {
+  test('there is no network but loopback', async () => {
+    expect((await text('ls /sys/class/net')).trim()).toBe('lo');
+    expect(await text('cat /proc/net/route')).not.toMatch(/^eth/m);
+  });
+
+  test('there is no capability, no new privilege, and seccomp is on', async () => {
+    const status = await text('cat /proc/self/status');
+    for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) {
+      expect(status).toMatch(new RegExp(`^${set}:\\s+0+$`, 'm'));
+    }
+    expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
+    expect(status).toMatch(/^Seccomp:\s+2$/m);
+    expect(await text('id -u; id -un; echo $HOME; pwd')).toBe('1000\nagent\n/home/agent\n/workspace\n');
+  });
+
+  test('io_uring and vsock are closed', async () => {
+    const script = `
+import ctypes, socket
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall(425, 8, 0); print(ctypes.get_errno())
+try: socket.socket(40, 1); print("open")
+except OSError as error: print(error.errno)`;
+    expect(await text(['python3', '-c', script])).toBe('38\n97\n');
+  });
+
+  test('the guest cannot be read, signalled, stopped or traced', async () => {
+    expect(await text('cat /proc/1/environ')).toContain('Permission denied');
+    expect(await text('ls /proc/1/fd')).toContain('Permission denied');
+    expect(await text('cat /proc/1/mem | head -c 1')).toContain('Permission denied');
+    expect(await text('env; cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n"')).not.toContain('ASSAY_GUEST_SECRET');
+    await session.run('kill -9 1; kill -STOP 1; kill -TERM 1; kill -SEGV 1');
+    const trace = `import ctypes; print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))`;
+    expect((await text(['python3', '-c', trace])).trim()).toBe('-1');
+    expect(await text('echo alive')).toBe('alive\n');
+  });
+
+  test('no process can connect in place of the guest', async () => {
+    const script = `
+import socket, struct, time
+for attempt in range(40):
+    s = socket.socket(socket.AF_UNIX); s.settimeout(5)
+    s.connect("/run/assay/guest.sock")
+    payload = struct.pack("<IQ", 1, 2**40) + b"x" * 32
+    if attempt % 2: s.sendall(struct.pack("<IBBHQ", len(payload), 1, 0, 0, 0) + payload)
+    else: s.sendall(b"\\xff" * 64)
+    try:
+        if s.recv(1): print("answered"); break
+    except ConnectionResetError: pass
+held = []
+for attempt in range(30):
+    s = socket.socket(socket.AF_UNIX); s.connect("/run/assay/guest.sock"); held.append(s)
+print("refused")`;
+    expect(await text(['python3', '-c', script])).toBe('refused\n');
+    expect(await text('echo alive')).toBe('alive\n');
+  });
+
+  test('what is mounted from the host cannot be written', async () => {
+    expect(await text('touch /run/assay/x; rm /run/assay/guest.sock; echo x >/run/assay/guest')).toMatch(
+      /Read-only file system[\s\S]*Read-only file system/,
+    );
+  });
+
+  test('another session is not to be seen', async () => {
+    const other = await stack.client.sessions.create({});
+    await other.run('echo secret >/workspace/mine; sleep 7100 & true');
+    expect(await text('ls /workspace; ps ax')).not.toMatch(/mine|7100/);
+    await other.close();
+  });
+});

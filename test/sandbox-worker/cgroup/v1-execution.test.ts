@@ -1,0 +1,118 @@
+import { createReadStream } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, describe, expect, test, vi } from 'vitest';
+import type { ContainerCgroups, ExecutionCgroup } from '../../../services/sandbox-worker/cgroup/execution-cgroup.ts';
+import { createExecutionCgroups } from '../../../services/sandbox-worker/cgroup/execution-cgroups.ts';
+import { createScratchHost, log, mebibyte, nothingLeft, type Reported } from '../docker/scratch-host.ts';
+
+const host = createScratchHost();
+const cgroups = createExecutionCgroups({ log });
+const sigterm = 15;
+const sigkill = 9;
+
+afterAll(async () => {
+  expect(await host.close()).toEqual(nothingLeft);
+});
+
+interface Placed extends Reported {
+  readonly container: ContainerCgroups;
+  readonly execution: ExecutionCgroup;
+  readonly namespacePid: number;
+}
+
+/** A child of PID 1 that waits, is placed, goes on with the workload and says when it is `up`. */
+async function place(workload: string): Promise<Placed> {
+  const child = `read go < /run/assay/go\n${workload}`;
+  const reported = await host.report(`( ${child}\n) > /dev/null 2>&1 &\necho $!`, {
+    limits: { cpus: 2, memoryBytes: 64 * mebibyte, diskBytes: 32 * mebibyte, pids: 64 },
+  });
+  const container = cgroups.container(reported.pid);
+  if (!container) throw new Error('the container has no cgroup of its own');
+  const namespacePid = Number(reported.said);
+  const execution = container.execution(1n);
+  expect(execution.place(namespacePid)).toBe(true);
+  const up = text(createReadStream(join(reported.slot, 'up')));
+  await writeFile(join(reported.slot, 'go'), 'go\n');
+  await up;
+  return { ...reported, container, execution, namespacePid };
+}
+
+async function ended({ execution }: Placed): Promise<void> {
+  await vi.waitFor(() => expect(execution.populated()).toBe(false), { timeout: 10_000, interval: 5 });
+}
+
+describe.runIf(cgroups.kind === 'v1')('on a host with cgroup v1', () => {
+  test('a kill reaches children that called setsid, double-forked or ignore TERM', async () => {
+    const placed = await place(`
+      setsid sh -c 'trap "" TERM; sleep 1000 & sleep 1000 & wait' &
+      ( ( trap "" TERM; sleep 1000 ) & )
+      sleep 1000 &
+      echo up > /run/assay/up; wait`);
+    const { execution, engine, id, pid } = placed;
+    await vi.waitFor(() => expect(execution.kill(0)).toBeGreaterThanOrEqual(5), { interval: 5 });
+    expect(execution.remove()).toBe(false);
+    expect(execution.kill(sigterm)).toBeGreaterThanOrEqual(5);
+    expect(execution.populated()).toBe(true);
+    expect(execution.kill(sigkill)).toBeGreaterThanOrEqual(1);
+    await ended(placed);
+    expect(execution.remove()).toBe(true);
+    expect(execution.remove()).toBe(true);
+    expect(await engine.pid(id)).toBe(pid);
+    await engine.remove(id);
+  });
+
+  test('a fork bomb ends and the container lives', async () => {
+    const placed = await place('echo up > /run/assay/up; f() { f & f & wait; }; f');
+    const { execution, engine, id, pid } = placed;
+    await vi.waitFor(() => expect(execution.kill(0)).toBeGreaterThan(40), { interval: 5 });
+    expect(execution.kill(sigkill)).toBeGreaterThan(40);
+    await ended(placed);
+    expect(await engine.pid(id)).toBe(pid);
+    await engine.remove(id);
+  });
+
+  test('of two executions the memory hog alone is out of memory, and both are accounted', async () => {
+    const placed = await place('echo up > /run/assay/up; head -c 1G /dev/zero | tail -c 1G > /dev/null');
+    const { execution, container, engine, id } = placed;
+    const sibling = container.execution(2n);
+    await ended(placed);
+    const usage = execution.usage();
+    expect(usage.oomKills).toBe(1);
+    expect(usage.cpuMicros).toBeGreaterThan(1_000);
+    expect(usage.peakMemoryBytes).toBeGreaterThan(32 * mebibyte);
+    expect(sibling.usage()).toMatchObject({ oomKills: 0, cpuMicros: 0 });
+    expect([execution.remove(), sibling.remove()]).toEqual([true, true]);
+    await engine.remove(id);
+  });
+
+  test('a kill of a paused container takes effect once it is resumed', async () => {
+    const placed = await place('echo up > /run/assay/up; sleep 1000');
+    const { execution, engine, id } = placed;
+    await engine.pause(id);
+    expect(execution.kill(sigkill)).toBeGreaterThanOrEqual(1);
+    await engine.resume(id);
+    await ended(placed);
+    await engine.remove(id);
+  });
+
+  test('the next worker finds the execution again, and nothing where there was none', async () => {
+    const placed = await place('echo up > /run/assay/up; sleep 1000');
+    const { container, engine, id, pid } = placed;
+    const successor = createExecutionCgroups({ log }).container(pid);
+    expect(successor?.existing(1n)?.populated()).toBe(true);
+    expect(successor?.existing(7n)).toBeUndefined();
+    expect(successor?.existing(1n)?.kill(sigkill)).toBeGreaterThanOrEqual(1);
+    await ended(placed);
+    expect(container.execution(1n).place(999_999)).toBe(false);
+    await engine.remove(id);
+    expect(cgroups.container(pid)).toBeUndefined();
+    expect(successor?.existing(1n)).toBeUndefined();
+  });
+
+  test('the process of this worker is not mistaken for a container', () => {
+    const own = cgroups.container(1);
+    expect(own).toBeUndefined();
+  });
+});

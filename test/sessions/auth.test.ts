@@ -1,0 +1,148 @@
+import type { DescMethod } from '@bufbuild/protobuf';
+import { createClient, type Transport } from '@connectrpc/connect';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Scope } from '../../gen/assay/v1/key_pb.js';
+import { requirementsByMethod, scopeTable } from '../../services/sessions/auth/scope-table.ts';
+import { reasonOf } from './reason.ts';
+import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
+
+let service: RunningService;
+let keys: { revoked: string; grader: string; agent: string; stranger: string; strangerKeyId: string };
+let sessionId: string;
+
+beforeAll(async () => {
+  service = await runService();
+  await service.addWorker({ heartbeatMs: 1_000 });
+  const { sessions, keys: admin } = clientsOf(service.transport(adminKey));
+  const revoked = await service.makeKey(Scope.ADMIN);
+  await admin.revokeKey({ keyId: revoked.keyId });
+  const stranger = await service.makeKey(Scope.ADMIN, 'stranger');
+  keys = {
+    revoked: revoked.secret,
+    grader: (await service.makeKey(Scope.GRADER)).secret,
+    agent: (await service.makeKey(Scope.AGENT)).secret,
+    stranger: stranger.secret,
+    strangerKeyId: stranger.keyId,
+  };
+  sessionId = (await sessions.createSession({})).session?.sessionId ?? '';
+});
+afterAll(() => service.stop());
+
+/** Every RPC of the public port, from the descriptors: a new one is in here by itself. */
+const everyRpc = scopeTable.flatMap(([desc]) => desc.methods.map((method) => ({ method, name: nameOf(method) })));
+const requirements = requirementsByMethod();
+const guarded = everyRpc.filter(({ name }) => requirements.get(name) !== 'nothing');
+
+function nameOf(method: DescMethod): string {
+  return `${method.parent.typeName}/${method.name}`;
+}
+
+/** Calls any RPC with fields that are right for all of them; resolves with the first answer or the error. */
+async function call(method: DescMethod, transport: Transport): Promise<unknown> {
+  const program = { case: 'command', value: 'true' };
+  const request = { sessionId, executionId: 'x', program, signal: 15, keyId: 'operator1', scopes: [Scope.AGENT] };
+  const client = createClient(method.parent, transport) as unknown as Record<string, (request: unknown) => unknown>;
+  async function* one() {
+    yield { messageRequest: { case: 'listServices', value: '' } };
+  }
+  try {
+    const input = method.methodKind === 'bidi_streaming' ? one() : request;
+    const result = client[method.localName]?.(input);
+    if (method.methodKind === 'unary') return await result;
+    for await (const message of result as AsyncIterable<unknown>) return message;
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+describe.each<Protocol>(['grpc', 'connect', 'grpc-web'])('over %s', (protocol) => {
+  const denied = async (method: DescMethod, key: string | undefined) =>
+    reasonOf(await call(method, service.transport(key, protocol)));
+
+  test.each(guarded)('$name is denied without a key', async ({ method }) => {
+    expect(await denied(method, undefined)).toBe('UNAUTHENTICATED');
+  });
+
+  test.each(guarded)('$name is denied with a wrong key', async ({ method }) => {
+    expect(await denied(method, 'nonsense')).toBe('UNAUTHENTICATED');
+    expect(await denied(method, 'assay_nobody_0123456789abcdef0123456789abcdef')).toBe('UNAUTHENTICATED');
+    expect(await denied(method, adminKey.replace(/.$/, '0'))).toBe('UNAUTHENTICATED');
+  });
+
+  test.each(guarded)('$name is denied with a revoked key', async ({ method }) => {
+    expect(await denied(method, keys.revoked)).toBe('UNAUTHENTICATED');
+  });
+
+  test.each(guarded.filter(({ name }) => requirements.get(name) !== 'key'))(
+    '$name is denied with a key whose scope is too narrow',
+    async ({ method, name }) => {
+      expect(await denied(method, keys.grader)).toBe('SCOPE_MISSING');
+      if (requirements.get(name) === 'admin') expect(await denied(method, keys.agent)).toBe('SCOPE_MISSING');
+    },
+  );
+
+  test.each(guarded)('$name shows nothing to a key of another project', async ({ method, name }) => {
+    const fields = method.input.fields.map((field) => field.name);
+    if (fields.includes('session_id')) return expect(await denied(method, keys.stranger)).toBe('SESSION_NOT_FOUND');
+    if (fields.includes('key_id')) return expect(await denied(method, keys.stranger)).toBe('KEY_NOT_FOUND');
+    // What names no record: each is known here to answer for the caller's own project, or for none.
+    const answered = [
+      'assay.v1.SessionService/CreateSession',
+      'assay.v1.SessionService/ListSessions',
+      'assay.v1.KeyService/CreateKey',
+      'assay.v1.KeyService/ListKeys',
+      'assay.v1.ServerService/GetServerInfo',
+      'grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
+      'grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo',
+    ];
+    expect(answered).toContain(name);
+  });
+
+  test.each(everyRpc.filter(({ name }) => requirements.get(name) === 'nothing'))(
+    '$name answers without a key',
+    async ({ method }) => {
+      expect(await call(method, service.transport(undefined, protocol))).toMatchObject({ status: 1 });
+    },
+  );
+});
+
+describe('projects', () => {
+  test('a list shows the records of the own project only', async () => {
+    const { sessions, keys: admin } = clientsOf(service.transport(keys.stranger));
+    await sessions.createSession({ labels: { whose: 'stranger' } });
+    const listed = (await sessions.listSessions({})).sessions;
+    expect(listed.length).toBeGreaterThan(0);
+    expect(listed.map(({ sessionId: id }) => id)).not.toContain(sessionId);
+    const listedKeys = (await admin.listKeys({})).keys;
+    expect(listedKeys.map(({ keyId }) => keyId)).toContain(keys.strangerKeyId);
+    expect(new Set(listedKeys.map(({ project }) => project))).toEqual(new Set(['stranger']));
+  });
+
+  test('an admin of another project makes no key for the operator', async () => {
+    const { keys: admin } = clientsOf(service.transport(keys.stranger));
+    const error = await admin.createKey({ scopes: [Scope.ADMIN], project: 'default' }).catch((e) => e);
+    expect(reasonOf(error)).toBe('SCOPE_MISSING');
+  });
+});
+
+describe('keys', () => {
+  test('a request id makes one key, and the secret is shown once', async () => {
+    const { keys: admin } = clientsOf(service.transport(adminKey));
+    const request = { scopes: [Scope.AGENT], description: 'ci', requestId: 'key-1' };
+    const first = await admin.createKey(request);
+    const second = await admin.createKey(request);
+    expect(first.secret).toMatch(/^assay_/);
+    expect(second).toMatchObject({ secret: '', key: { keyId: first.key?.keyId } });
+    const other = await admin.createKey({ ...request, description: 'other' }).catch((e) => e);
+    expect(reasonOf(other)).toBe('REQUEST_ID_REUSED');
+  });
+
+  test('a key works at once and stops at once', async () => {
+    const { keyId, secret } = await service.makeKey(Scope.AGENT);
+    const { sessions } = clientsOf(service.transport(secret));
+    await sessions.listSessions({});
+    await clientsOf(service.transport(adminKey)).keys.revokeKey({ keyId });
+    expect(reasonOf(await sessions.listSessions({}).catch((e) => e))).toBe('UNAUTHENTICATED');
+  });
+});

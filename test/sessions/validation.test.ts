@@ -1,0 +1,99 @@
+import { ConnectError } from '@connectrpc/connect';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Scope } from '../../gen/assay/v1/key_pb.js';
+import { metadataOf, reasonOf } from './reason.ts';
+import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await runService();
+});
+afterAll(() => service.stop());
+
+type Api = ReturnType<typeof clientsOf>;
+const sessionId = 'ses_01h455vb4pex5vsknk084sn02q';
+const command = { case: 'command', value: 'true' } as const;
+const mebibyte = 1_048_576;
+const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 'v']));
+
+async function execute(api: Api, request: Parameters<Api['executions']['execute']>[0]): Promise<void> {
+  for await (const _ of api.executions.execute({ sessionId, program: command, ...request })) return;
+}
+
+/** What is asked, the field that the error names, and its limit where it has one. */
+const rows: [title: string, field: string, limit: string | undefined, ask: (api: Api) => Promise<unknown>][] = [
+  ['no command', 'program', undefined, (api) => execute(api, { program: { case: undefined } })],
+  ['an empty command', 'command', undefined, (api) => execute(api, { program: { case: 'command', value: ' ' } })],
+  ['a command over 1 MiB', 'command', '1048576', (api) => execute(api, { program: { case: 'command', value: 'x'.repeat(mebibyte + 1) } })],
+  ['a 10 MiB command', 'request', '4194304', (api) => execute(api, { program: { case: 'command', value: 'x'.repeat(10 * mebibyte) } })],
+  ['a NUL in a command', 'command', undefined, (api) => execute(api, { program: { case: 'command', value: 'a\0b' } })],
+  ['an empty script', 'script', undefined, (api) => execute(api, { program: { case: 'script', value: new Uint8Array() } })],
+  ['an empty argv', 'argv', undefined, (api) => execute(api, { program: { case: 'argv', value: { args: [] } } })],
+  ['too many arguments', 'argv', '4096', (api) => execute(api, { program: { case: 'argv', value: { args: Array(4_097).fill('a') } } })],
+  ['a shell', 'shell_id', undefined, (api) => execute(api, { shellId: 'main' })],
+  ['a bad session id', 'session_id', undefined, (api) => execute(api, { sessionId: '../../etc' })],
+  ['a bad execution id', 'execution_id', undefined, (api) => execute(api, { executionId: '-rf' })],
+  ['a long execution id', 'execution_id', undefined, (api) => execute(api, { executionId: 'x'.repeat(129) })],
+  ['a bad variable', 'env', undefined, (api) => execute(api, { env: { 'A=B': 'x' } })],
+  ['a NUL in a variable', 'env.A', undefined, (api) => execute(api, { env: { A: '\0' } })],
+  ['too many variables', 'env', '256', (api) => execute(api, { env: many(257) })],
+  ['too large variables', 'env', '65536', (api) => execute(api, { env: { A: 'x'.repeat(70_000) } })],
+  ['a relative directory', 'working_directory', undefined, (api) => execute(api, { workingDirectory: 'src' })],
+  ['a long directory', 'working_directory', '4096', (api) => execute(api, { workingDirectory: `/${'x'.repeat(4_096)}` })],
+  ['no time at all', 'timeout', '1', (api) => execute(api, { timeout: { seconds: 0n, nanos: 0 } })],
+  ['a timeout over a day', 'timeout', '86400000', (api) => execute(api, { timeout: { seconds: 86_401n, nanos: 0 } })],
+  ['an absurd timeout', 'timeout', undefined, (api) => execute(api, { timeout: { seconds: 1n, nanos: -5 } })],
+  ['absurd kept output', 'output_kept_bytes', '1073741824', (api) => execute(api, { outputKeptBytes: 2n ** 63n })],
+  ['a signal that is none', 'signal', undefined, (api) => api.executions.signalExecution({ sessionId, executionId: 'x', signal: 65 })],
+  ['input over 1 MiB', 'data', '1048576', (api) => api.executions.writeInput({ sessionId, executionId: 'x', data: new Uint8Array(mebibyte + 1) })],
+  ['an absurd offset', 'offset', '9007199254740991', (api) => api.executions.writeInput({ sessionId, executionId: 'x', offset: 2n ** 60n })],
+  ['no execution id', 'execution_id', undefined, (api) => api.executions.getExecution({ sessionId })],
+  ['a request id with spaces', 'request_id', undefined, (api) => api.sessions.createSession({ requestId: 'a b' })],
+  ['a bad image', 'image', undefined, (api) => api.sessions.createSession({ image: '-v /:/host' })],
+  ['too many labels', 'labels', '32', (api) => api.sessions.createSession({ labels: many(33) })],
+  ['a long label', 'labels.a', '256', (api) => api.sessions.createSession({ labels: { a: 'x'.repeat(257) } })],
+  ['a bad label', 'labels', undefined, (api) => api.sessions.createSession({ labels: { '': 'x' } })],
+  ['too few cores', 'limits.cpus', '0.05', (api) => api.sessions.createSession({ limits: { cpus: 0.01 } })],
+  ['too many cores', 'limits.cpus', '64', (api) => api.sessions.createSession({ limits: { cpus: 65 } })],
+  ['no number of cores', 'limits.cpus', undefined, (api) => api.sessions.createSession({ limits: { cpus: Number.NaN } })],
+  ['too little memory', 'limits.memory_bytes', '16777216', (api) => api.sessions.createSession({ limits: { memoryBytes: 1n } })],
+  ['absurd memory', 'limits.memory_bytes', String(2 ** 40), (api) => api.sessions.createSession({ limits: { memoryBytes: 2n ** 62n } })],
+  ['too little disk', 'limits.disk_bytes', '16777216', (api) => api.sessions.createSession({ limits: { diskBytes: 1n } })],
+  ['too few processes', 'limits.pids', '8', (api) => api.sessions.createSession({ limits: { pids: 1 } })],
+  ['a short life', 'ttl', '1000', (api) => api.sessions.createSession({ ttl: { seconds: 0n, nanos: 1_000_000 } })],
+  ['a long life', 'ttl', '86400000', (api) => api.sessions.createSession({ ttl: { seconds: 90_000n, nanos: 0 } })],
+  ['a long life, later', 'ttl', '86400000', (api) => api.sessions.updateSession({ sessionId, ttl: { seconds: 90_000n, nanos: 0 } })],
+  ['a negative page', 'page_size', undefined, (api) => api.sessions.listSessions({ pageSize: -1 })],
+  ['a state that is none', 'states', undefined, (api) => api.sessions.listSessions({ states: [99 as never] })],
+  ['no scope', 'scopes', undefined, (api) => api.keys.createKey({})],
+  ['a scope that is none', 'scopes', undefined, (api) => api.keys.createKey({ scopes: [42 as Scope] })],
+  ['a bad project', 'project', undefined, (api) => api.keys.createKey({ scopes: [Scope.AGENT], project: 'A.b' })],
+  ['a long description', 'description', '256', (api) => api.keys.createKey({ scopes: [Scope.AGENT], description: 'x'.repeat(257) })],
+  ['a bad key id', 'key_id', undefined, (api) => api.keys.revokeKey({ keyId: '>' })],
+];
+
+describe.each<Protocol>(['grpc', 'connect'])('over %s', (protocol) => {
+  test.each(rows)('%s is refused and the error names %s', async (_title, field, limit, ask) => {
+    const api = clientsOf(service.transport(adminKey, protocol));
+    const error = await ask(api).then(
+      () => expect.unreachable('it was taken'),
+      (e: unknown) => e,
+    );
+    expect(reasonOf(error)).toBe(limit === undefined ? 'INVALID_FIELD' : 'LIMIT_EXCEEDED');
+    expect(metadataOf(error)).toMatchObject(limit === undefined ? { field } : { field, limit });
+    expect(ConnectError.from(error).rawMessage).toContain(field);
+  });
+});
+
+test('JSON of the wrong type is refused and the error names the field', async () => {
+  const response = await fetch(`http://127.0.0.1:${service.port}/assay.v1.SessionService/GetSession`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${adminKey}` },
+    body: '{"sessionId": 7}',
+  });
+  expect(response.status).toBe(400);
+  const { code, message, details } = (await response.json()) as { code: string; message: string; details: unknown[] };
+  expect(code).toBe('invalid_argument');
+  expect(message).toContain('session_id');
+  expect(details).toMatchObject([{ type: 'google.rpc.ErrorInfo' }]);
+});

@@ -1,0 +1,156 @@
+import { create, fromBinary } from '@bufbuild/protobuf';
+import { jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
+import {
+  KeyRecordSchema,
+  type SessionRecord,
+  SessionRecordSchema,
+  WorkerRecordSchema,
+} from '../../../gen/assay/events/v1/records_pb.js';
+import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
+import { createNatsKeyStore } from '../../../services/shared/store/nats-key-store.ts';
+import { createNatsSessionStore } from '../../../services/shared/store/nats-session-store.ts';
+import { createNatsWorkerStore } from '../../../services/shared/store/nats-worker-store.ts';
+import { createRecordView } from '../../../services/shared/store/record-view.ts';
+import { type NatsProcess, startNats } from './nats-process.ts';
+
+let nats: NatsProcess;
+let broker: Broker;
+const lost: unknown[] = [];
+
+const open = (): Promise<Broker> =>
+  connectBroker({ url: nats.url, user: nats.user, password: nats.password, name: 'test', replicas: 1 });
+const storeOn = (on: Broker) => createNatsSessionStore({ broker: on, onEventLost: (error) => lost.push(error) });
+const recordOf = (sessionId: string, workerId = 'w'): SessionRecord =>
+  create(SessionRecordSchema, {
+    project: 'p',
+    session: { sessionId, state: SessionState.CREATING, workerId, env: { SECRET: 'x' } },
+  });
+const labelled = (record: SessionRecord, key: string): SessionRecord => {
+  const session = record.session;
+  if (session === undefined) throw new Error('no session');
+  return { ...record, session: { ...session, labels: { ...session.labels, [key]: '1' } } };
+};
+
+beforeAll(async () => {
+  nats = await startNats();
+  broker = await open();
+});
+afterAll(async () => {
+  await broker.close();
+  await nats.stop();
+});
+
+describe('the broker', () => {
+  test('makes every bucket and stream with an age and a size, and once only', async () => {
+    await (await open()).close();
+    const nc = await connect({ servers: nats.url, user: nats.user, pass: nats.password });
+    const manager = await jetstreamManager(nc);
+    const infos = await manager.streams.list().next();
+    await nc.close();
+    expect(infos.map(({ config }) => config.name).sort()).toEqual([
+      'ASSAY_EVENTS',
+      'KV_assay_keys',
+      'KV_assay_sessions',
+      'KV_assay_workers',
+    ]);
+    for (const { config } of infos) {
+      expect(config.max_age).toBeGreaterThan(0);
+      expect(config.max_bytes).toBeGreaterThan(0);
+      expect(config.storage).toBe('file');
+    }
+  });
+});
+
+describe('session records', () => {
+  test('are made once', async () => {
+    const store = storeOn(broker);
+    expect(await store.create(recordOf('once'))).toBeDefined();
+    expect(await store.create(recordOf('once', 'other'))).toBeUndefined();
+    expect((await store.get('p', 'once'))?.value.session?.workerId).toBe('w');
+    expect(await store.get('other-project', 'once')).toBeUndefined();
+  });
+
+  test('keep every one of many changes made at the same time through several connections', async () => {
+    const brokers = await Promise.all([open(), open(), open()]);
+    await storeOn(broker).create(recordOf('busy'));
+    const stores = brokers.map(storeOn);
+    const writes = stores.flatMap((store, writer) =>
+      Array.from({ length: 12 }, (_, i) => store.update('p', 'busy', (record) => labelled(record, `w${writer}-${i}`))),
+    );
+    await Promise.all(writes);
+    await Promise.all(brokers.map((each) => each.close()));
+    const labels = (await storeOn(broker).get('p', 'busy'))?.value.session?.labels ?? {};
+    expect(Object.keys(labels)).toHaveLength(36);
+  });
+
+  test('are left alone where the change is none, and there is no answer where there is no record', async () => {
+    const store = storeOn(broker);
+    const first = await store.create(recordOf('still'));
+    expect((await store.update('p', 'still', () => undefined))?.revision).toBe(first?.revision);
+    expect(await store.update('p', 'nobody', (record) => record)).toBeUndefined();
+  });
+
+  test('are found by their worker', async () => {
+    const store = storeOn(broker);
+    await Promise.all(Array.from({ length: 30 }, (_, i) => store.create(recordOf(`many${i}`, i % 2 ? 'odd' : 'even'))));
+    expect(await store.ofWorker('odd')).toHaveLength(15);
+    expect(await store.ofWorker('nobody')).toEqual([]);
+  });
+
+  test('publish an event for every write, without the variables of the session', async () => {
+    const nc = await connect({ servers: nats.url, user: nats.user, pass: nats.password });
+    const sub = nc.subscribe('assay.events.p.session.told', { max: 2 });
+    await nc.flush();
+    const store = storeOn(broker);
+    await store.create(recordOf('told'));
+    await store.update('p', 'told', (record) => labelled(record, 'a'));
+    const told: [string, Record<string, string>, Record<string, string>][] = [];
+    for await (const message of sub) {
+      const { event } = fromBinary(EventSchema, message.data);
+      told.push([message.headers?.get('Nats-Msg-Id') ?? '', event.value?.session?.labels ?? {}, event.value?.session?.env ?? {}]);
+    }
+    await nc.close();
+    const revision = (await store.get('p', 'told'))?.revision;
+    expect(told[1]).toEqual([`told.${revision}`, { a: '1' }, {}]);
+    expect(lost).toEqual([]);
+  });
+});
+
+test('worker registrations are a compare-and-set', async () => {
+  const store = createNatsWorkerStore(broker);
+  const record = create(WorkerRecordSchema, { workerId: 'w1', epoch: 1n });
+  const first = await store.put(record, 0);
+  expect(first).toBeDefined();
+  expect(await store.put(record, 0)).toBeUndefined();
+  expect(await store.put({ ...record, epoch: 2n }, first?.revision ?? 0)).toBeDefined();
+  expect((await store.get('w1'))?.value.epoch).toBe(2n);
+});
+
+test('a view follows the store, tells its listeners, and sees own writes at once', async () => {
+  const store = createNatsKeyStore(broker);
+  const record = create(KeyRecordSchema, { key: { keyId: 'k1', project: 'p' } });
+  await store.create(record);
+  const errors: unknown[] = [];
+  const view = createRecordView({
+    broker,
+    bucket: 'assay_keys',
+    schema: KeyRecordSchema,
+    now: () => performance.now(),
+    onError: (error) => errors.push(error),
+  });
+  await view.whenWarm();
+  expect(view.get('k1')?.value.key?.project).toBe('p');
+  const changed = Promise.withResolvers<string | undefined>();
+  view.subscribe('k1', ({ value }) => changed.resolve(value.key?.description));
+  await store.update('k1', (found) => ({ ...found, key: { ...(found.key as NonNullable<typeof found.key>), description: 'new' } }));
+  expect(await changed.promise).toBe('new');
+  const second = await store.create(create(KeyRecordSchema, { key: { keyId: 'k2' } }));
+  if (second !== undefined) view.note('k2', second);
+  expect(view.get('k2')).toBeDefined();
+  view.close();
+  expect(errors).toEqual([]);
+});
