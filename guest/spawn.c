@@ -17,7 +17,7 @@
 enum { STATUS_FD = 3, GATE_FD = 4, FIRST_UNUSED_FD = 5, HIGH_FD = 16, OPEN_FDS_MAX = 8 * EXECUTIONS_MAX };
 
 static struct rlimit files;
-static bool oom_scored;
+static char child_score[8] = "500";
 static int status_fd; /* in a child */
 
 bool spawn_prepare(void)
@@ -30,7 +30,8 @@ bool spawn_prepare(void)
 	FILE *score = fopen("/proc/self/oom_score_adj", "re");
 	int value = 0;
 	if (score != NULL) {
-		oom_scored = fscanf(score, "%d", &value) == 1 && value != 0;
+		if (fscanf(score, "%d", &value) == 1)
+			snprintf(child_score, sizeof child_score, "%d", value < 0 ? 0 : value < 500 ? value + 500 : 1000);
 		fclose(score);
 	}
 	return true;
@@ -89,8 +90,9 @@ static void arrange_descriptors(const int ends[5])
 	close_from(high[GATE_FD] >= 0 ? FIRST_UNUSED_FD : GATE_FD);
 }
 
-/* The file belongs to root while the process is undumpable. By now the child holds no secret and no descriptor of the
- * guest, so being dumpable for a moment gives away nothing that the program itself would not. */
+/* The kernel is to take any child before the guest. Raising a score needs no privilege; lowering the guest's own does, and
+ * is left to the engine. The file belongs to root while the process is undumpable. By now the child holds no secret and no
+ * descriptor of the guest, so being dumpable for a moment gives away nothing that the program itself would not. */
 static void face_the_oom_killer(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -100,7 +102,7 @@ static void face_the_oom_killer(void)
 	}
 	if (fd < 0)
 		return;
-	ssize_t ignored = write(fd, "0", 1);
+	ssize_t ignored = write(fd, child_score, strlen(child_score));
 	(void)ignored;
 	close(fd);
 }
@@ -123,8 +125,7 @@ static _Noreturn void run_child(const struct start *start, const int ends[5])
 	char go;
 	if (ends[GATE_FD] >= 0 && read(GATE_FD, &go, 1) != 1)
 		_exit(127); /* the guest is gone */
-	if (oom_scored)
-		face_the_oom_killer();
+	face_the_oom_killer();
 	if (setrlimit(RLIMIT_NOFILE, &files) != 0)
 		give_up(STEP_EXEC);
 	if (!become(start->uid, start->gid))

@@ -1,6 +1,9 @@
 import type { Duration, Timestamp } from '@bufbuild/protobuf/wkt';
 import { AssayError } from './assay-error.ts';
 
+/** Ten years: beyond it no server's limit goes, and arithmetic stays exact. */
+const longestMs = 10 * 365 * 86_400_000;
+
 export interface DurationFields {
   seconds: bigint;
   nanos: number;
@@ -8,11 +11,11 @@ export interface DurationFields {
 
 /** Milliseconds as the fields of a google.protobuf.Duration. */
 export function toDuration(name: string, ms: number): DurationFields {
-  if (!Number.isFinite(ms) || ms < 0) {
-    throw new AssayError('INVALID_OPTION', `${name} is ${ms}; give milliseconds, zero or more`);
+  if (!(ms >= 0 && ms <= longestMs)) {
+    throw new AssayError('INVALID_OPTION', `${name} is ${ms}; give milliseconds, from zero to ten years`);
   }
-  const seconds = Math.floor(ms / 1000);
-  return { seconds: BigInt(seconds), nanos: Math.round((ms - seconds * 1000) * 1e6) % 1e9 };
+  const micros = Math.round(ms * 1000);
+  return { seconds: BigInt(Math.floor(micros / 1e6)), nanos: (micros % 1e6) * 1000 };
 }
 
 export function toMilliseconds(duration: Duration | undefined): number {

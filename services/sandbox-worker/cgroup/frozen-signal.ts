@@ -16,6 +16,8 @@ type Kill = (pid: number, signal: number) => void;
  * still fork, so SIGKILL goes round until it finds nobody new. Returns how many processes were signalled.
  */
 export function signalFrozen(cgroup: Freezable, signal: number, kill: Kill = process.kill): number {
+  // Nobody is there to fork, so an empty one needs no freezing.
+  if (cgroup.pids().length === 0) return 0;
   const signalled = new Set<number>();
   for (let round = 0; round < (signal === sigkill ? killRounds : 1); round += 1) {
     const frozen = cgroup.freeze();

@@ -41,14 +41,15 @@ export function createHealthService(state: HealthState, services: ReadonlySet<st
     },
     async *watch({ service }, { signal }) {
       let last: Status | undefined;
-      while (!signal.aborted) {
+      for (;;) {
         const changed = nextChange(state, signal);
         const status = statusOf(service);
+        // The last thing a watcher hears of a server that stops is that it does.
         if (status !== last) yield { status };
         last = status;
+        signal.throwIfAborted();
         await changed;
       }
-      signal.throwIfAborted();
     },
   };
 }

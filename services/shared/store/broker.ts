@@ -17,6 +17,8 @@ export interface Broker {
   bucket(name: BucketName): KV;
   /** Resolves when there is a connection; rejects with STORE_UNAVAILABLE if none comes in time. */
   whenConnected(): Promise<void>;
+  /** The call's answer. Rejects at once when the connection is lost, because then no answer comes. */
+  answered<T>(call: () => Promise<T>): Promise<T>;
   /** Calls back on every loss and every return of the connection. Returns what ends that. */
   onConnectionChange(listener: (connected: boolean) => void): () => void;
   /** Asks JetStream itself, so that a full disk shows too. Rejects with STORE_UNAVAILABLE. */
@@ -122,7 +124,7 @@ async function prepare(nc: NatsConnection, js: JetStreamClient, replicas: number
   return buckets as Record<BucketName, KV>;
 }
 
-type Link = Pick<Broker, 'connected' | 'whenConnected' | 'onConnectionChange'>;
+type Link = Pick<Broker, 'connected' | 'whenConnected' | 'onConnectionChange' | 'answered'>;
 
 function followConnection(nc: NatsConnection): Link {
   let connected = true;
@@ -148,6 +150,11 @@ function followConnection(nc: NatsConnection): Link {
       return connected;
     },
     onConnectionChange,
+    answered: (call) =>
+      new Promise((resolve, reject) => {
+        const stop = onConnectionChange(() => reject(new Error('the connection to the broker was lost')));
+        call().then(resolve, reject).finally(stop);
+      }),
     whenConnected: () => (connected ? Promise.resolve() : connectionWithin(onConnectionChange)),
   };
 }

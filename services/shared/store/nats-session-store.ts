@@ -6,6 +6,7 @@ import { SessionSchema } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../domain-error.ts';
 import type { Broker } from './broker.ts';
 import { createRecordBucket } from './record-bucket.ts';
+import { repeatable } from './repeatable.ts';
 import type { SessionStore, Stored } from './session-store.ts';
 
 export interface NatsSessionStoreOptions {
@@ -37,7 +38,8 @@ export function createNatsSessionStore({ broker, onEventLost }: NatsSessionStore
     const id = session.sessionId;
     try {
       const subject = `assay.events.${project}.session.${id}`;
-      await broker.js.publish(subject, toBinary(EventSchema, event), { msgID: `${id}.${stored.revision}`, retries: 3 });
+      const bytes = toBinary(EventSchema, event);
+      await repeatable(broker, () => broker.js.publish(subject, bytes, { msgID: `${id}.${stored.revision}` }));
     } catch (error) {
       onEventLost(error, id);
     }

@@ -2,6 +2,7 @@ import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufb
 import type { KV, KvEntry } from '@nats-io/kv';
 import { type Broker, storeTimeoutMs } from './broker.ts';
 import type { BucketName } from './bucket-spec.ts';
+import { repeatable } from './repeatable.ts';
 import type { Stored } from './session-store.ts';
 import { isConflict, isRefusal, storeUnavailable } from './store-error.ts';
 
@@ -35,7 +36,7 @@ export function createRecordBucket<Desc extends DescMessage>(
     name,
     get: (key) =>
       guarded(async () => {
-        const entry = await kv.get(key);
+        const entry = await repeatable(broker, () => kv.get(key));
         return entry === null ? undefined : decode(entry);
       }),
     compareAndSet: (key, record, revision) =>
@@ -43,7 +44,7 @@ export function createRecordBucket<Desc extends DescMessage>(
         const written = await writeOnce(broker, kv, key, toBinary(schema, record), revision);
         return written === undefined ? undefined : { value: record, revision: written };
       }),
-    all: () => guarded(async () => (await readAll(kv)).map(decode).filter((stored) => stored !== undefined)),
+    all: () => guarded(async () => (await repeatable(broker, () => readAll(kv))).map(decode).filter((stored) => stored !== undefined)),
   };
 }
 
@@ -62,12 +63,11 @@ async function writeOnce(
 ): Promise<number | undefined> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await kv.put(key, bytes, { previousSeq: revision, timeout: storeTimeoutMs });
+      return await broker.answered(() => kv.put(key, bytes, { previousSeq: revision, timeout: storeTimeoutMs }));
     } catch (error) {
       if (isConflict(error) && attempt === 1) return undefined;
       if (isRefusal(error) && !isConflict(error)) throw error;
-      await broker.whenConnected();
-      const found = await kv.get(key);
+      const found = await repeatable(broker, () => kv.get(key));
       if (found !== null && found.revision > revision) {
         return Buffer.compare(found.value, bytes) === 0 ? found.revision : undefined;
       }

@@ -13,7 +13,7 @@ function forking(frozenAfter: number) {
       return round >= frozenAfter;
     },
     thaw: () => void log.push('thaw'),
-    pids: () => Array.from({ length: Math.min(round, frozenAfter) }, (_, index) => 100 + index),
+    pids: () => Array.from({ length: Math.min(Math.max(round, 1), frozenAfter) }, (_, index) => 100 + index),
   };
 }
 
@@ -37,4 +37,10 @@ test('a process that ended in this moment is not counted, and the cgroup is thaw
   };
   expect(signalFrozen(cgroup, 15, gone)).toBe(0);
   expect(cgroup.log).toEqual(['freeze', 'thaw']);
+});
+
+test('an empty cgroup is not frozen at all', () => {
+  const cgroup = { ...forking(1), pids: () => [] };
+  expect(signalFrozen(cgroup, 9)).toBe(0);
+  expect(cgroup.log).toEqual([]);
 });

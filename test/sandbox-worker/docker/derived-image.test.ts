@@ -15,12 +15,13 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const id of made.reverse())
+  const idle = await host.docker.listContainers({ all: true, filters: { ancestor: made } });
+  for (const id of made.reverse()) {
     await host.docker
       .getImage(id)
       .remove({ force: true })
       .catch(() => {});
-  const idle = await host.docker.listContainers({ all: true, filters: { name: ['assay-image-'] } });
+  }
   expect(idle).toEqual([]);
   expect(await host.close()).toEqual(nothingLeft);
 });

@@ -1,0 +1,188 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { promisify } from 'node:util';
+import * as grpc from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { createClient } from '@connectrpc/connect';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
+import { reasonOf } from './reason.ts';
+import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await runService({ env: { ASSAY_LIMIT_REQUESTS_PER_SECOND: '200' } });
+  await service.addWorker({ heartbeatMs: 1_000 });
+});
+afterAll(() => service.stop());
+
+const command = { case: 'command', value: 'true' } as const;
+const session = async (): Promise<string> => {
+  const { sessions } = clientsOf(service.transport(adminKey));
+  return (await sessions.createSession({})).session?.sessionId ?? '';
+};
+
+describe('buf curl', () => {
+  const run = promisify(execFile);
+  const header = `authorization: Bearer ${adminKey}`;
+  const curl = async (...args: string[]) => {
+    const fixed = ['curl', '--http2-prior-knowledge', '--reflect', '--reflect-header', header, '-H', header];
+    return (await run('node_modules/.bin/buf', [...fixed, ...args])).stdout;
+  };
+  const base = () => `http://127.0.0.1:${service.port}`;
+
+  test.each(['grpc-v1', 'grpc-v1alpha'])('finds every service by reflection %s', async (protocol) => {
+    const methods = await curl('--protocol', 'grpc', '--reflect-protocol', protocol, '--list-methods', base());
+    expect(methods).toContain('assay.v1.ExecutionService/Execute');
+    expect(methods).toContain('assay.v1.SessionService/CreateSession');
+    expect(methods).toContain('grpc.health.v1.Health/Watch');
+  });
+
+  test.each(['grpc', 'grpcweb', 'connect'])('runs a command over %s', async (protocol) => {
+    const data = JSON.stringify({ sessionId: await session(), command: 'true' });
+    const url = `${base()}/assay.v1.ExecutionService/Execute`;
+    const text = await curl('--protocol', protocol, '-d', data, url);
+    expect(text).toContain('"started"');
+    expect(text).toContain(Buffer.from('hello\n').toString('base64'));
+    expect(text).toContain('"finished"');
+  });
+});
+
+test('a grpc-js client runs a command and reads an error with its details', async () => {
+  const definition = loadSync('assay/v1/execution.proto', { includeDirs: ['proto'] });
+  const { assay } = grpc.loadPackageDefinition(definition) as unknown as {
+    assay: { v1: { ExecutionService: grpc.ServiceClientConstructor } };
+  };
+  const client = new assay.v1.ExecutionService(`127.0.0.1:${service.port}`, grpc.credentials.createInsecure());
+  const metadata = new grpc.Metadata();
+  metadata.set('authorization', `Bearer ${adminKey}`);
+  metadata.set('x-request-id', 'mine');
+  const execute = (request: object) => client.Execute?.(request, metadata) as grpc.ClientReadableStream<object>;
+
+  const good = execute({ sessionId: await session(), command: 'true' });
+  const answered = once(good, 'metadata');
+  const events = await good.toArray();
+  expect(events).toHaveLength(3);
+  expect((await answered)[0].get('x-request-id')).toEqual(['mine']);
+
+  const bad = execute({ sessionId: 'nonsense', command: 'true' });
+  const error: grpc.ServiceError = await bad.toArray().then(
+    () => expect.unreachable(),
+    (e) => e,
+  );
+  expect(error.code).toBe(grpc.status.INVALID_ARGUMENT);
+  expect(error.details).toContain('session_id');
+  expect(error.metadata.get('grpc-status-details-bin')[0]?.toString('latin1')).toContain('INVALID_FIELD');
+  client.close();
+});
+
+test('plain curl-like JSON works and the request id comes back', async () => {
+  const response = await fetch(`http://127.0.0.1:${service.port}/assay.v1.ServerService/GetServerInfo`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${adminKey}`, 'x-request-id': 'abc' },
+    body: '{}',
+  });
+  expect(response.headers.get('x-request-id')).toBe('abc');
+  expect(await response.json()).toMatchObject({ version: expect.any(String), workers: [{ workerId: 'worker-1' }] });
+});
+
+test('metrics count calls by method and code, and sessions by state', async () => {
+  const { sessions } = clientsOf(service.transport(adminKey));
+  await sessions.getSession({ sessionId: 'nonsense' }).catch(() => {});
+  await session();
+  const text = await (await fetch(`http://127.0.0.1:${service.port}/metrics`)).text();
+  expect(text).toMatch(/assay_requests_total\{method="assay.v1.SessionService\/GetSession",code="invalid_?argument"\} 1/i);
+  expect(text).toMatch(/assay_sessions\{state="READY"\} [1-9]/);
+  expect(text).toContain('assay_request_duration_seconds_bucket');
+});
+
+test('health answers by service, and its watch tells at once', async () => {
+  const health = createClient(Health, service.transport(undefined));
+  expect((await health.check({})).status).toBe(Status.SERVING);
+  expect((await health.check({ service: 'assay.v1.SessionService' })).status).toBe(Status.SERVING);
+  await expect(health.check({ service: 'nobody' })).rejects.toThrow('nobody');
+  for await (const { status } of health.watch({})) {
+    expect(status).toBe(Status.SERVING);
+    break;
+  }
+});
+
+test('a key over its rate is refused and the others are not', async () => {
+  const { sessions } = clientsOf(service.transport(adminKey));
+  const calls = Array.from({ length: 400 }, () => sessions.listSessions({}).then(() => 'ok', reasonOf));
+  const answers = await Promise.all(calls);
+  expect(answers).toContain('RATE_LIMITED');
+  expect(answers).toContain('ok');
+});
+
+describe('malformed clients', () => {
+  const send = async (bytes: Buffer | string, half = false): Promise<void> => {
+    const socket = connect(service.port, '127.0.0.1');
+    const closed = new Promise((resolve) => socket.on('error', () => {}).on('close', resolve));
+    await once(socket, 'connect');
+    socket.resume();
+    socket.write(bytes);
+    if (half) socket.destroy();
+    else socket.end();
+    await closed;
+  };
+  const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+  const rows: [string, () => Buffer | string][] = [
+    ['garbage', () => randomBytes(100_000)],
+    ['a preface and garbage', () => Buffer.concat([preface, randomBytes(100_000)])],
+    ['half a preface', () => 'PRI * HT'],
+    ['a preface and nothing', () => preface],
+    ['giant headers', () => `GET / HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(200_000)}\r\n\r\n`],
+    ['no host', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.0\r\ncontent-length: 0\r\n\r\n'],
+    ['a bad host', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: a b<>\r\ncontent-length: 0\r\n\r\n'],
+    ['a bad length', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n'],
+    ['an unfinished body', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\nx'],
+  ];
+  test.each(rows)('that send %s do no harm', async (_title, bytes) => {
+    await send(bytes());
+    await send(bytes(), true);
+    const health = createClient(Health, service.transport(undefined));
+    expect((await health.check({})).status).toBe(Status.SERVING);
+  });
+});
+
+test('closing ends streams with SHUTTING_DOWN, tells health watchers and refuses connections', async () => {
+  const other = await runService({ nats: service.nats });
+  const worker = await other.addWorker({ workerId: 'worker-9', heartbeatMs: 1_000 });
+  await worker.register({ capacity: 10_000 });
+  worker.execute = (_request, stream) => stream.event({ case: 'heartbeat', value: {} as never });
+  const api = clientsOf(other.transport(adminKey));
+  const roomy = async () => (await api.server.getServerInfo({})).workers.some(({ capacity }) => capacity === 10_000);
+  await expect.poll(roomy).toBe(true);
+  const sessionId = (await api.sessions.createSession({})).session?.sessionId ?? '';
+  const follow = async (protocol: 'grpc' | 'connect', begun: () => void): Promise<unknown> => {
+    try {
+      const { executions } = clientsOf(other.transport(adminKey, protocol));
+      for await (const _ of executions.execute({ sessionId, program: command })) begun();
+      return 'ended';
+    } catch (error) {
+      return reasonOf(error);
+    }
+  };
+  const states: Status[] = [];
+  const watching = (async () => {
+    const health = createClient(Health, other.transport(undefined));
+    for await (const { status } of health.watch({})) states.push(status);
+  })().catch(() => {});
+  const begun = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+  const follows = [follow('grpc', begun[0].resolve), follow('connect', begun[1].resolve)];
+  await Promise.all(begun.map(({ promise }) => promise));
+  await expect.poll(() => states.length).toBe(1);
+  const began = performance.now();
+  await other.stopService();
+  expect(performance.now() - began).toBeLessThan(4_000);
+  expect(await Promise.all(follows)).toEqual(['SHUTTING_DOWN', 'SHUTTING_DOWN']);
+  await watching;
+  expect(states).toEqual([Status.SERVING, Status.NOT_SERVING]);
+  const late = connect(other.port, '127.0.0.1');
+  const [refused] = await once(late, 'error');
+  expect(refused.code).toBe('ECONNREFUSED');
+  await other.stop();
+});
