@@ -46,14 +46,15 @@ async function showLogs(context: Context, id: string, executionId: string | unde
 async function showExecution(context: Context, session: Session, info: ExecutionInfo, follow: boolean): Promise<void> {
   if (info.state === 'NOT_STARTED') return context.note('assay: it could not be started');
   const sink = createEventSink(context, { execution: info.id });
-  const running = info.state !== 'FINISHED';
+  const growing = info.state !== 'FINISHED' || info.background;
   const left = { stdout: info.stdoutBytes, stderr: info.stderrBytes };
-  if (!follow && running && left.stdout + left.stderr === 0) return;
-  for await (const event of session.attach(info.id, { followBackground: follow })) {
+  if (!follow && growing && left.stdout + left.stderr === 0) return;
+  // What was written after the end of the command belongs to it as well.
+  for await (const event of session.attach(info.id, { followBackground: true })) {
     await sink.write(event);
     if (event.type === 'stdout' || event.type === 'stderr') left[event.type] -= event.data.length;
     else if (event.type === 'gap') left[event.stream] -= event.to - event.from;
-    if (!follow && running && left.stdout <= 0 && left.stderr <= 0) return;
+    if (!follow && growing && left.stdout <= 0 && left.stderr <= 0) return;
   }
 }
 

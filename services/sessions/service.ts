@@ -67,7 +67,11 @@ export interface Clock {
 const systemClock: Clock = { now: () => performance.now(), nowMs: Date.now };
 
 /** Puts the service together. Nothing else happens here. */
-export async function startSessions(config: SessionsConfig, log: Logger, clock = systemClock): Promise<SessionsService> {
+export async function startSessions(
+  config: SessionsConfig,
+  log: Logger,
+  clock = systemClock,
+): Promise<SessionsService> {
   const broker = await connectBroker({ ...config.nats, name: 'assay-sessions' });
   const records = await openRecords(broker, config, log, clock.now);
   const { limits } = config;
@@ -112,7 +116,9 @@ export async function startSessions(config: SessionsConfig, log: Logger, clock =
   let closing = false;
   return {
     port: server.port,
-    broken: broker.closed.then((error) => (closing ? undefined : (error ?? new Error('the broker closed the connection')))),
+    broken: broker.closed.then((error) =>
+      closing ? undefined : (error ?? new Error('the broker closed the connection')),
+    ),
     async close() {
       closing = true;
       health.set(false);
@@ -130,7 +136,8 @@ async function openRecords(broker: Broker, config: SessionsConfig, log: Logger, 
   const sessionView = createRecordView({ broker, bucket: 'assay_sessions', schema: SessionRecordSchema, now, onError });
   const workerView = createRecordView({ broker, bucket: 'assay_workers', schema: WorkerRecordSchema, now, onError });
   const keys = createNatsKeyStore(broker);
-  const onEventLost = (error: unknown, sessionId: string): void => log.warn({ sessionId, err: error }, 'an event was lost');
+  const onEventLost = (error: unknown, sessionId: string): void =>
+    log.warn({ sessionId, err: error }, 'an event was lost');
   const sessions = createSessionDirectory(createNatsSessionStore({ broker, onEventLost }), sessionView);
   const workers = createWorkerDirectory({ view: workerView, workers: createNatsWorkerStore(broker), broker, now });
   if (config.bootstrapKey !== undefined) await ensureBootstrapKey(keys, config.bootstrapKey);

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { type Session, SessionSchema, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { type ResourceLimits, type Session, SessionSchema, SessionState } from '../../gen/assay/v1/session_pb.js';
 
 /** What can happen to a session's record. */
 export type SessionEvent =
-  | { type: 'ready' }
+  | { type: 'ready'; limits?: ResourceLimits }
   | { type: 'closing'; reason: string; message: string }
   | { type: 'closed'; atMs: number }
   | { type: 'failed'; reason: string; message: string; atMs: number }
@@ -23,7 +23,8 @@ export function advance(session: Session, event: SessionEvent): Session | undefi
   const next = (change: Partial<Session>): Session => ({ ...create(SessionSchema, session), ...change });
   switch (event.type) {
     case 'ready':
-      return session.state === SessionState.CREATING ? next({ state: SessionState.READY }) : undefined;
+      if (session.state !== SessionState.CREATING) return undefined;
+      return next({ state: SessionState.READY, ...(event.limits && { limits: event.limits }) });
     case 'closing':
       if (session.state === SessionState.CLOSING) return undefined;
       return next({ state: SessionState.CLOSING, reason: event.reason, message: event.message });

@@ -27,7 +27,10 @@ describe('creating a session', () => {
 
   test('the same request id is the same session, also when asked twice at once', async () => {
     const request = { requestId: 'twice', labels: { one: '1', two: '2' } };
-    const [first, second] = await Promise.all([api.sessions.createSession(request), api.sessions.createSession(request)]);
+    const [first, second] = await Promise.all([
+      api.sessions.createSession(request),
+      api.sessions.createSession(request),
+    ]);
     const third = await api.sessions.createSession({ requestId: 'twice', labels: { two: '2', one: '1' } });
     expect(second.session?.sessionId).toBe(first.session?.sessionId);
     expect(third.session?.sessionId).toBe(first.session?.sessionId);
@@ -56,7 +59,12 @@ describe('creating a session', () => {
   test('a sandbox that cannot be made is an error that says why, and the same one when asked again', async () => {
     const good = worker.calls.createSandbox;
     worker.calls.createSandbox = async ({ project, sessionId }) => {
-      const failed = { type: 'failed', reason: 'IMAGE_NOT_FOUND', message: 'no image nothing:1', atMs: Date.now() } as const;
+      const failed = {
+        type: 'failed',
+        reason: 'IMAGE_NOT_FOUND',
+        message: 'no image nothing:1',
+        atMs: Date.now(),
+      } as const;
       await worker.advance(project, sessionId, failed);
       throw new DomainError('IMAGE_NOT_FOUND', 'no image nothing:1');
     };

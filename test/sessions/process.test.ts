@@ -32,7 +32,11 @@ function start(env: Record<string, string>) {
 }
 
 test('every bad setting is named at once', async () => {
-  const { exited, said } = start({ ASSAY_LISTEN: 'nonsense', ASSAY_LIMIT_COMMAND_BYTES: '-1', ASSAY_LOG_LEVEL: 'loud' });
+  const { exited, said } = start({
+    ASSAY_LISTEN: 'nonsense',
+    ASSAY_LIMIT_COMMAND_BYTES: '-1',
+    ASSAY_LOG_LEVEL: 'loud',
+  });
   expect((await exited)[0]).toBe(1);
   for (const name of ['ASSAY_LISTEN', 'ASSAY_NATS_URL', 'ASSAY_NATS_AUTH_FILE', 'ASSAY_WORKER_TOKEN_FILE']) {
     expect(said()).toContain(`  ${name}: expected`);

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
+import { createClient } from '@connectrpc/connect';
 import * as grpc from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { createClient } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
 import { reasonOf } from './reason.ts';
@@ -93,7 +93,9 @@ test('metrics count calls by method and code, and sessions by state', async () =
   await sessions.getSession({ sessionId: 'nonsense' }).catch(() => {});
   await session();
   const text = await (await fetch(`http://127.0.0.1:${service.port}/metrics`)).text();
-  expect(text).toMatch(/assay_requests_total\{method="assay.v1.SessionService\/GetSession",code="invalid_?argument"\} 1/i);
+  expect(text).toMatch(
+    /assay_requests_total\{method="assay.v1.SessionService\/GetSession",code="invalid_argument"\} 1/,
+  );
   expect(text).toMatch(/assay_sessions\{state="READY"\} [1-9]/);
   expect(text).toContain('assay_request_duration_seconds_bucket');
 });
@@ -136,9 +138,18 @@ describe('malformed clients', () => {
     ['a preface and nothing', () => preface],
     ['giant headers', () => `GET / HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(200_000)}\r\n\r\n`],
     ['no host', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.0\r\ncontent-length: 0\r\n\r\n'],
-    ['a bad host', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: a b<>\r\ncontent-length: 0\r\n\r\n'],
-    ['a bad length', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n'],
-    ['an unfinished body', () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\nx'],
+    [
+      'a bad host',
+      () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: a b<>\r\ncontent-length: 0\r\n\r\n',
+    ],
+    [
+      'a bad length',
+      () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n',
+    ],
+    [
+      'an unfinished body',
+      () => 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\nx',
+    ],
   ];
   test.each(rows)('that send %s do no harm', async (_title, bytes) => {
     await send(bytes());

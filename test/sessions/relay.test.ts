@@ -1,18 +1,13 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect } from 'node:http2';
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import {
-  ExecuteRequestSchema,
-  ExecuteResponseSchema,
-  type ExecutionEvent,
-} from '../../gen/assay/v1/execution_pb.js';
+import { ExecuteRequestSchema, ExecuteResponseSchema, type ExecutionEvent } from '../../gen/assay/v1/execution_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
-import { createGrpcFrameReader, grpcFrame } from '../../services/shared/grpc-frame.ts';
 import { DomainError } from '../../services/shared/domain-error.ts';
-import { fromBinary } from '@bufbuild/protobuf';
+import { createGrpcFrameReader, grpcFrame } from '../../services/shared/grpc-frame.ts';
 import { metadataOf, reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
 import type { DoubleStream, WorkerDouble } from './worker-double.ts';
@@ -92,7 +87,7 @@ describe.each(ways)('over %s on HTTP/%s', (protocol, httpVersion) => {
       await before(request, stream);
     };
     const offsets = { stdoutOffset: 5n, stderrOffset: 7n };
-    for await (const _ of api().executions.attach({ sessionId, executionId: 'x', ...offsets })) continue;
+    for await (const _ of api().executions.attach({ sessionId, executionId: 'x', ...offsets }));
     worker.attach = before;
     expect(await asked.promise).toEqual({ stdout: 5n, stderr: 7n });
   });
@@ -151,7 +146,9 @@ describe.each(ways)('over %s on HTTP/%s', (protocol, httpVersion) => {
     const made = (await api().sessions.createSession({})).session?.sessionId ?? '';
     await api().sessions.closeSession({ sessionId: made });
     const events = api().executions.execute({ sessionId: made, program: command });
-    const error = await events[Symbol.asyncIterator]().next().catch((e) => e);
+    const error = await events[Symbol.asyncIterator]()
+      .next()
+      .catch((e) => e);
     expect(reasonOf(error)).toBe('SESSION_ENDED');
     expect(ConnectError.from(error).rawMessage).toContain('CLOSED_BY_CALLER');
   });

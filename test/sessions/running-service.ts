@@ -1,7 +1,11 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
+import { vi } from 'vitest';
 import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
-import { KeyService, Scope } from '../../gen/assay/v1/key_pb.js';
+import { KeyService, type Scope } from '../../gen/assay/v1/key_pb.js';
 import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { readSessionsConfig, type SessionsConfig } from '../../services/sessions/config.ts';
@@ -12,10 +16,6 @@ import { createNatsSessionStore } from '../../services/shared/store/nats-session
 import { createNatsWorkerStore } from '../../services/shared/store/nats-worker-store.ts';
 import type { SessionStore } from '../../services/shared/store/session-store.ts';
 import type { WorkerStore } from '../../services/shared/store/worker-store.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { vi } from 'vitest';
 import { type NatsProcess, startNats } from '../shared/store/nats-process.ts';
 import { startWorkerDouble, type WorkerDouble, type WorkerDoubleOptions } from './worker-double.ts';
 
@@ -70,7 +70,8 @@ export async function runService(options: RunOptions = {}): Promise<RunningServi
       const double = await startWorkerDouble({ workerId, token: workerToken, sessions, workers, ...given });
       doubles.push(double);
       const { server } = clientsOf(transport(adminKey));
-      const seen = async () => (await server.getServerInfo({})).workers.some((found) => found.workerId === double.workerId);
+      const seen = async () =>
+        (await server.getServerInfo({})).workers.some((found) => found.workerId === double.workerId);
       await vi.waitUntil(seen, { timeout: 5_000, interval: 20 });
       return double;
     },

@@ -22,7 +22,7 @@ const made = async (): Promise<string> => (await api.sessions.createSession({}))
 const stateOf = async (sessionId: string) => (await api.sessions.getSession({ sessionId })).session?.state;
 const execute = async (sessionId: string): Promise<unknown> => {
   try {
-    for await (const _ of api.executions.execute({ sessionId, program: command })) continue;
+    for await (const _ of api.executions.execute({ sessionId, program: command }));
     return 'done';
   } catch (error) {
     return reasonOf(error);
@@ -57,9 +57,9 @@ test('closing a session of a silent worker records it and says that it will be c
   const record = await service.sessions.get('default', sessionId);
   expect(record?.value.session).toMatchObject({ state: SessionState.CLOSING, reason: 'CLOSED_BY_CALLER' });
   await worker.register();
-  await expect.poll(() => api.sessions.closeSession({ sessionId }).then(({ session }) => session?.state, reasonOf)).toBe(
-    SessionState.CLOSED,
-  );
+  await expect
+    .poll(() => api.sessions.closeSession({ sessionId }).then(({ session }) => session?.state, reasonOf))
+    .toBe(SessionState.CLOSED);
   // Once more changes nothing.
   expect((await api.sessions.closeSession({ sessionId })).session?.state).toBe(SessionState.CLOSED);
 });

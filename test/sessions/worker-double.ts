@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
+import type { WorkerRecord } from '../../gen/assay/events/v1/records_pb.js';
 import { SessionRecordSchema, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
 import {
   type AttachRequest,
@@ -24,7 +25,6 @@ import { toConnectError, toTrailers } from '../../services/shared/rpc-error.ts';
 import { advance, type SessionEvent } from '../../services/shared/session-state.ts';
 import type { SessionStore, Stored } from '../../services/shared/store/session-store.ts';
 import type { WorkerStore } from '../../services/shared/store/worker-store.ts';
-import type { WorkerRecord } from '../../gen/assay/events/v1/records_pb.js';
 
 /** The worker's end of one stream. */
 export interface DoubleStream {
@@ -107,7 +107,10 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
     signalExecution: () => ({ response: {} }),
     cancelExecution: () => ({ response: {} }),
   };
-  const double = { execute: greet, attach: (_request: AttachRequest, stream: DoubleStream) => hello('attached', stream) };
+  const double = {
+    execute: greet,
+    attach: (_request: AttachRequest, stream: DoubleStream) => hello('attached', stream),
+  };
   const adapter = connectNodeAdapter({
     routes: (router) => {
       for (const method of WorkerService.methods) {
@@ -136,7 +139,10 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
   server.on('stream', (stream, headers, _flags, raw) => {
     stream.on('error', () => {});
     if (headers.authorization !== `Bearer ${options.token}`) {
-      stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto', 'grpc-status': '16' }, { endStream: true });
+      stream.respond(
+        { ':status': 200, 'content-type': 'application/grpc+proto', 'grpc-status': '16' },
+        { endStream: true },
+      );
       return;
     }
     const path = headers[':path'] ?? '';

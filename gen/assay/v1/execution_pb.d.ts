@@ -118,7 +118,7 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
   inputOpen: boolean;
 
   /**
-   * How many bytes of each output stream are kept for readers that come late, head and tail. 0: the server's default.
+   * How many bytes of each output stream are kept for readers that come late, head and tail. 0: the server's default, 64 MiB. At least 4 MiB are kept.
    *
    * @generated from field: uint64 output_kept_bytes = 11;
    */

@@ -217,6 +217,12 @@ export class Execution implements Readable {
     this.deadline?.cancel();
     this.input.close();
     this.drained = true;
+    if (this.startedMs === undefined) {
+      this.refusal = new DomainError('SANDBOX_LOST', message);
+      this.wakeReaders();
+      this.forgetIfSettled();
+      return;
+    }
     this.finish(lostResult(message, this.outputs[1].spool.total, this.outputs[2].spool.total));
   }
 

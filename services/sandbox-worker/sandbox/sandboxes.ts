@@ -2,11 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
-import { type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import {
+  type ResourceLimits,
+  ResourceLimitsSchema,
+  type Session,
+  SessionState,
+} from '../../../gen/assay/v1/session_pb.js';
 import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
-import { advance, isTerminal } from '../../shared/session-state.ts';
+import { isTerminal } from '../../shared/session-state.ts';
 import type { ExecutionCgroups } from '../cgroup/execution-cgroup.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import { environmentOf } from './environment.ts';
@@ -83,7 +88,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   }
 
   /** Makes container and guest; on failure nothing is left. */
-  async function make(project: string, session: Session): Promise<void> {
+  async function make(project: string, session: Session): Promise<ResourceLimits> {
     const { sessionId } = session;
     const image = await engine.image(session.image || deps.baseImage);
     const limits = completeLimits(session.limits, deps.defaultLimits);
@@ -96,6 +101,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       imageId: image.id,
       env: environmentOf(image, session.env),
       workingDirectory: image.workingDirectory,
+      limits: { ...limits, memoryBytes: BigInt(limits.memoryBytes), diskBytes: BigInt(limits.diskBytes) },
     });
     slot.save(file);
     const sandbox = await openSandbox(slot, file, deps.limits, log, violated);
@@ -119,6 +125,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       sandbox.cgroups = deps.cgroups.container(container.pid);
       await sandbox.guestReady(guestTimeoutMs);
       follow(sandbox, session);
+      return limitsOf(sandbox);
     } catch (error) {
       await discard(sandbox, 'the sandbox could not be made');
       throw error;
@@ -128,7 +135,6 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   /** Removes everything a sandbox has, in the order that leaves nothing unowned. */
   async function discard(sandbox: Sandbox, message: string): Promise<void> {
     sandbox.executions.lose(message);
-    sandbox.executions.failReaders(new DomainError('SANDBOX_LOST', message));
     await sandbox.release();
     if (sandbox.file.containerId !== '') await engine.remove(sandbox.file.containerId);
     sandbox.slot.remove();
@@ -163,12 +169,10 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
           throw new DomainError('NO_CAPACITY', message, { capacity: String(deps.capacity) });
         }
         try {
-          await make(project, record.session);
+          await records.put(project, sessionId, { type: 'ready', limits: await make(project, record.session) });
         } catch (error) {
           await records.put(project, sessionId, { type: 'failed', ...failure(error), atMs: Date.now() });
-          return;
         }
-        await records.put(project, sessionId, { type: 'ready' });
       }),
     adopt: (record, containerId) => exclusively(record.session?.sessionId ?? '', () => adopt(record, containerId)),
     close: (project, sessionId, why) =>
@@ -233,10 +237,12 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       await sandbox.guestReady(guestTimeoutMs);
     }
     follow(sandbox, session);
-    if (advance(session, { type: 'ready' }) !== undefined) {
-      await records.put(record.project, session.sessionId, { type: 'ready' });
-    }
+    await records.put(record.project, session.sessionId, { type: 'ready', limits: limitsOf(sandbox) });
   }
 
   return sandboxes;
+}
+
+function limitsOf({ file }: Sandbox): ResourceLimits {
+  return file.limits ?? create(ResourceLimitsSchema);
 }

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 /** `assay_<id>_<secret>`. */
 const shape = /^assay_([A-Za-z0-9]{4,32})_([A-Za-z0-9_-]{16,128})$/;
@@ -20,7 +20,7 @@ export function makeApiKey(keyId = randomBytes(8).toString('hex')): ApiKey {
 
 /** What is stored: 192 random bits need no salt and no slow hash. */
 export function hashApiKey(text: string): Uint8Array {
-  return createHash('sha256').update(text).digest();
+  return hash('sha256', text, 'buffer');
 }
 
 export function matchesApiKey(text: string, sha256: Uint8Array): boolean {

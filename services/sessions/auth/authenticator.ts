@@ -1,5 +1,5 @@
-import { Scope } from '../../../gen/assay/v1/key_pb.js';
 import type { KeyRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import { Scope } from '../../../gen/assay/v1/key_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { KeyStore } from '../../shared/store/key-store.ts';
 import type { RecordView } from '../../shared/store/record-view.ts';
@@ -38,7 +38,8 @@ export function createAuthenticator({ keys, view, requirements }: AuthenticatorD
       const key = parseApiKey(bearer);
       const record = key === undefined ? undefined : await find(key.keyId);
       // One sentence for unknown, wrong and revoked: a prober learns nothing from the difference.
-      if (key === undefined || record?.key === undefined || !matchesApiKey(key.text, record.secretSha256)) throw refused();
+      if (key === undefined || record?.key === undefined || !matchesApiKey(key.text, record.secretSha256))
+        throw refused();
       if (record.key.revokeTime !== undefined) throw refused();
       const { scopes, project } = record.key;
       const admin = scopes.includes(Scope.ADMIN);

@@ -25,5 +25,7 @@ export async function ensureBootstrapKey(keys: KeyStore, text: string): Promise<
   if ((await keys.create(record)) !== undefined) return;
   const found = await keys.get(key.keyId);
   if (found !== undefined && matchesApiKey(text, found.value.secretSha256)) return;
-  throw new ConfigError(`ASSAY_BOOTSTRAP_KEY_FILE: the store has another key with the id ${key.keyId}; make a new file`);
+  throw new ConfigError(
+    `ASSAY_BOOTSTRAP_KEY_FILE: the store has another key with the id ${key.keyId}; make a new file`,
+  );
 }

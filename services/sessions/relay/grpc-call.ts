@@ -23,6 +23,9 @@ export interface GrpcCall {
 /** A client that neither reads its trailers nor ends its request is let go after this. */
 const lingerMs = 5_000;
 
+/** One for all: an abort without a reason makes an exception with a stack, for every call. */
+const ended = new Error('the call has ended');
+
 export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, requestId: string): GrpcCall {
   const over = new AbortController();
   let trailers: Record<string, string> = {};
@@ -39,7 +42,7 @@ export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpH
   };
   const end = (status: Record<string, string>): void => {
     if (over.signal.aborted || stream.destroyed || stream.closed) return;
-    over.abort();
+    over.abort(ended);
     trailers = status;
     if (stream.headersSent) stream.end();
     else stream.respond({ ...response, ...status }, { endStream: true });

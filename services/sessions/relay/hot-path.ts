@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
-import type { Code } from '@connectrpc/connect';
-import { Code as Codes } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Admission } from '../auth/admission.ts';
@@ -18,7 +17,7 @@ import { relay } from './relay.ts';
 export interface HotPath {
   takes(headers: IncomingHttpHeaders): boolean;
   serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void;
-  /** Ends every open call with this error. */
+  /** Ends every open call with this error, and every one that comes later. */
   endAll(error: DomainError): void;
 }
 
@@ -31,33 +30,15 @@ export interface HotPathDeps {
 
 type Open = (project: string, message: Uint8Array) => Promise<ExecutionStream>;
 
-export function createHotPath({ admission, records, streams, requestBytes }: HotPathDeps): HotPath {
+export function createHotPath(deps: HotPathDeps): HotPath {
+  const { records, streams } = deps;
   const service = ExecutionService.typeName;
   const opens: ReadonlyMap<string, Open> = new Map<string, Open>([
     [`/${service}/Execute`, (project, message) => streams.execute(project, decodeExecuteRequest(message))],
     [`/${service}/Attach`, (project, message) => streams.attach(project, decodeAttachRequest(message))],
   ]);
-  const open = new Set<(error: DomainError) => void>();
-
-  const run = async (
-    call: GrpcCall,
-    record: CallRecord,
-    headers: IncomingHttpHeaders,
-    method: string,
-  ): Promise<Record<string, string> | undefined> => {
-    const peer = call.stream.session?.socket?.remoteAddress ?? '';
-    const { authorization } = headers;
-    const { caller, release } = await admission.admit({ method, authorization, peer, streaming: true });
-    call.stream.once('close', release);
-    if (call.stream.destroyed) release();
-    if (caller === undefined) throw new DomainError('UNAUTHENTICATED', 'this call needs an API key');
-    record.about({ project: caller.project, keyId: caller.keyId });
-    const message = await call.readMessage(requestBytes);
-    const opened = await (opens.get(`/${method}`) as Open)(caller.project, message);
-    record.about({ sessionId: opened.sessionId });
-    return relay(call, opened);
-  };
-
+  const stops = new Set<(error: DomainError) => void>();
+  let closed: DomainError | undefined;
   return {
     takes(headers) {
       const type = headers['content-type'];
@@ -70,40 +51,74 @@ export function createHotPath({ admission, records, streams, requestBytes }: Hot
       );
     },
     serve(stream, headers) {
-      const method = (headers[':path'] ?? '').slice(1);
+      const path = headers[':path'] ?? '';
       const requestId = headers['x-request-id'];
-      const record = records(method, true, typeof requestId === 'string' ? requestId : undefined);
-      const call = createGrpcCall(stream, headers, record.requestId);
+      const record = records(path.slice(1), true, typeof requestId === 'string' ? requestId : undefined);
       stream.on('error', () => {});
-      let over = false;
-      const finish = (code: Code | undefined): void => {
-        if (over) return;
-        over = true;
-        open.delete(stop);
-        clearTimeout(timer);
-        record.end(code);
-      };
-      const stop = (error: unknown): void => {
-        if (over) return;
-        const mapped = record.fail(error);
-        call.fail(mapped);
-        finish(mapped.code);
-      };
-      open.add(stop);
-      const { timeoutMs } = call;
-      const timer = timeoutMs === undefined ? undefined : setTimeout(() => stop(deadlineExceeded()), capped(timeoutMs));
-      stream.once('close', () => finish(Codes.Canceled));
-      run(call, record, headers, method).then((status) => {
-        if (over || status === undefined) return finish(Codes.Canceled);
-        call.end(status);
-        const code = Number(status['grpc-status']);
-        finish(code === 0 ? undefined : (code as Code));
-      }, stop);
+      const call = createGrpcCall(stream, headers, record.requestId);
+      const stop = follow(call, record, () => {
+        if (closed !== undefined) throw closed;
+        return answer(deps, call, record, headers, opens.get(path) as Open);
+      });
+      stops.add(stop);
+      stream.once('close', () => stops.delete(stop));
     },
     endAll(error) {
-      for (const stop of [...open]) stop(error);
+      closed = error;
+      for (const stop of [...stops]) stop(error);
     },
   };
+}
+
+/** Runs the call to its first end: the worker's status, an error, the deadline, or the client's going. */
+function follow(
+  call: GrpcCall,
+  record: CallRecord,
+  run: () => Promise<Record<string, string> | undefined>,
+): (error: unknown) => void {
+  let over = false;
+  const finish = (code: Code | undefined): void => {
+    if (over) return;
+    over = true;
+    clearTimeout(timer);
+    record.end(code);
+  };
+  const stop = (error: unknown): void => {
+    if (over) return;
+    const mapped = record.fail(error);
+    call.fail(mapped);
+    finish(mapped.code);
+  };
+  const { timeoutMs } = call;
+  const timer = timeoutMs === undefined ? undefined : setTimeout(() => stop(deadlineExceeded()), capped(timeoutMs));
+  call.stream.once('close', () => finish(Code.Canceled));
+  Promise.try(run).then((status) => {
+    if (over || status === undefined) return finish(Code.Canceled);
+    call.end(status);
+    const code = Number(status['grpc-status']);
+    finish(code === 0 ? undefined : (code as Code));
+  }, stop);
+  return stop;
+}
+
+async function answer(
+  { admission, requestBytes }: HotPathDeps,
+  call: GrpcCall,
+  record: CallRecord,
+  headers: IncomingHttpHeaders,
+  open: Open,
+): Promise<Record<string, string> | undefined> {
+  const peer = call.stream.session?.socket?.remoteAddress ?? '';
+  const method = (headers[':path'] ?? '').slice(1);
+  const { authorization } = headers;
+  const { caller, release } = await admission.admit({ method, authorization, peer, streaming: true });
+  call.stream.once('close', release);
+  if (call.stream.destroyed) release();
+  if (caller === undefined) throw new DomainError('UNAUTHENTICATED', 'this call needs an API key');
+  record.about({ project: caller.project, keyId: caller.keyId });
+  const opened = await open(caller.project, await call.readMessage(requestBytes));
+  record.about({ sessionId: opened.sessionId });
+  return relay(call, opened);
 }
 
 /** Longer than any timer can be: as long as a timer can be. */

@@ -1,4 +1,4 @@
-import { type ConnectError, Code, type Interceptor, type StreamResponse } from '@connectrpc/connect';
+import { Code, type ConnectError, type Interceptor, type StreamResponse } from '@connectrpc/connect';
 import type { Admission } from '../auth/admission.ts';
 import { callerKey } from '../auth/caller.ts';
 import type { CallRecord, CallRecords } from './call-record.ts';
@@ -66,7 +66,11 @@ async function* observed(
   }
 }
 
-function describe(record: CallRecord, caller: { keyId: string; project: string } | undefined, message: object | undefined) {
+function describe(
+  record: CallRecord,
+  caller: { keyId: string; project: string } | undefined,
+  message: object | undefined,
+) {
   if (caller !== undefined) record.about({ project: caller.project, keyId: caller.keyId });
   if (message !== undefined && 'sessionId' in message) record.about({ sessionId: String(message.sessionId) });
 }

@@ -34,12 +34,14 @@ export function createCallRecords(log: Logger, metrics: Metrics): CallRecords {
       },
       fail(error) {
         const known = typed(error);
-        const mapped = toConnectError(known, (cause) => log.error({ ...fields, method, requestId, err: cause }, 'failed'));
+        const mapped = toConnectError(known, (cause) =>
+          log.error({ ...fields, method, requestId, err: cause }, 'failed'),
+        );
         reason = known instanceof DomainError ? known.reason : fromConnectError(mapped)?.reason;
         return mapped;
       },
       end(code) {
-        const word = code === undefined ? 'ok' : (Code[code]?.toLowerCase() ?? String(code));
+        const word = code === undefined ? 'ok' : codeWord(code);
         done(word);
         const ms = Math.round((performance.now() - began) * 10) / 10;
         const line = { ...fields, method, requestId, code: word, ...(reason === undefined ? {} : { reason }), ms };
@@ -49,6 +51,11 @@ export function createCallRecords(log: Logger, metrics: Metrics): CallRecords {
       },
     };
   };
+}
+
+/** `invalid_argument`, as Connect and Prometheus users know it. */
+export function codeWord(code: Code): string {
+  return (Code[code] ?? String(code)).replace(/\B[A-Z]/g, '_$&').toLowerCase();
 }
 
 /** The framework's own end of a call at its deadline gets a reason like every other error. */

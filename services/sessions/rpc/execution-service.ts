@@ -1,6 +1,18 @@
-import { create, type DescMessage, type DescMethodUnary, fromBinary, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+} from '@bufbuild/protobuf';
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
-import { AttachResponseSchema, ExecuteResponseSchema, type ExecutionService, ListExecutionsRequestSchema } from '../../../gen/assay/v1/execution_pb.js';
+import {
+  AttachResponseSchema,
+  ExecuteResponseSchema,
+  type ExecutionService,
+  ListExecutionsRequestSchema,
+} from '../../../gen/assay/v1/execution_pb.js';
 import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { requireCaller } from '../auth/caller.ts';
 import type { Limits } from '../config.ts';
@@ -26,7 +38,8 @@ const callTimeoutMs = 60_000;
 
 export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<typeof ExecutionService> {
   const { streams, tokens, limits } = deps;
-  const { getExecution, listExecutions, writeInput, closeInput, signalExecution, cancelExecution } = WorkerService.method;
+  const { getExecution, listExecutions, writeInput, closeInput, signalExecution, cancelExecution } =
+    WorkerService.method;
 
   /** Asks the session's worker and unwraps what it says. */
   const forward = async <I extends DescMessage, O extends DescMessage, R>(

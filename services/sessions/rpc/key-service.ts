@@ -4,12 +4,12 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServiceImpl } from '@connectrpc/connect';
 import { type KeyRecord, KeyRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
 import { type CreateKeyRequest, type Key, KeySchema, type KeyService, Scope } from '../../../gen/assay/v1/key_pb.js';
-import { hashApiKey, makeApiKey } from '../auth/api-key.ts';
-import { type Caller, requireCaller } from '../auth/caller.ts';
-import { operatorProject } from '../auth/project.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { KeyStore } from '../../shared/store/key-store.ts';
 import type { RecordView } from '../../shared/store/record-view.ts';
+import { hashApiKey, makeApiKey } from '../auth/api-key.ts';
+import { type Caller, requireCaller } from '../auth/caller.ts';
+import { operatorProject } from '../auth/project.ts';
 import { checkKeyId } from '../validation/identifier.ts';
 import { checkCreateKeyRequest } from '../validation/key-request.ts';
 import type { PageTokens } from '../validation/page-token.ts';
@@ -30,7 +30,13 @@ export function createKeyService({ keys, view, tokens, nowMs }: KeyServiceDeps):
       const made = makeApiKey(request.requestId === '' ? undefined : keyIdOfRequest(project, request.requestId));
       const { description } = request;
       const scopes = [...new Set(request.scopes)].sort();
-      const key = create(KeySchema, { keyId: made.keyId, project, scopes, description, createTime: timestampFromMs(nowMs()) });
+      const key = create(KeySchema, {
+        keyId: made.keyId,
+        project,
+        scopes,
+        description,
+        createTime: timestampFromMs(nowMs()),
+      });
       const stored = await keys.create(create(KeyRecordSchema, { key, secretSha256: hashApiKey(made.text) }));
       if (stored === undefined) return { key: await sameKey(keys, key) };
       view.note(made.keyId, stored);

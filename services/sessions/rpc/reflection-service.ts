@@ -1,4 +1,11 @@
-import { create, type DescFile, type DescService, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescFile,
+  type DescService,
+  fromBinary,
+  type MessageInitShape,
+  toBinary,
+} from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, type ServiceImpl } from '@connectrpc/connect';
 import {
@@ -8,9 +15,9 @@ import {
   ServerReflectionResponseSchema,
 } from '../../../gen/grpc/reflection/v1/reflection_pb.js';
 import {
-  type ServerReflection as ServerReflectionAlpha,
   ServerReflectionRequestSchema as AlphaRequestSchema,
   ServerReflectionResponseSchema as AlphaResponseSchema,
+  type ServerReflection as ServerReflectionAlpha,
 } from '../../../gen/grpc/reflection/v1alpha/reflection_pb.js';
 
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>['messageResponse']>;
@@ -47,13 +54,18 @@ export function createReflectionServices(services: readonly DescService[]): Refl
   };
 }
 
-function createAnswer(services: readonly DescService[]): (request: ServerReflectionRequest['messageRequest']) => Answer {
+function createAnswer(
+  services: readonly DescService[],
+): (request: ServerReflectionRequest['messageRequest']) => Answer {
   const files = withDependencies(services.map(({ file }) => file));
   const symbols = symbolTable(files.values());
   return (request) => {
     switch (request.case) {
       case 'listServices':
-        return { case: 'listServicesResponse', value: { service: services.map(({ typeName }) => ({ name: typeName })) } };
+        return {
+          case: 'listServicesResponse',
+          value: { service: services.map(({ typeName }) => ({ name: typeName })) },
+        };
       case 'fileByFilename':
         return fileAnswer(files.get(request.value), request.value);
       case 'fileContainingSymbol':

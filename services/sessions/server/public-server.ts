@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer as createHttp1Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { toConnectError } from '../../shared/rpc-error.ts';
 import { DomainError } from '../../shared/domain-error.ts';
+import { toConnectError } from '../../shared/rpc-error.ts';
 import type { Limits } from '../config.ts';
 import type { HotPath } from '../relay/hot-path.ts';
 import { createConnectionRouter } from './connection-router.ts';
@@ -37,6 +37,8 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
     inFlight.handler,
   );
   http1.on('clientError', (_error, socket) => socket.destroy());
+  // It never listens itself, and would otherwise not keep the list that its timeouts and its closing go by.
+  http1.emit('listening');
   const router = createConnectionRouter(http1, http2.server, limits.connections);
   router.listen(listen.port, listen.host);
   await once(router, 'listening');
@@ -50,6 +52,7 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
       shutdown.abort(toConnectError(error, () => {}));
       hotPath.endAll(error);
       await inFlight.settled(finishMs);
+      http1.close();
       http1.closeAllConnections();
       http2.destroyAll();
       await closed;

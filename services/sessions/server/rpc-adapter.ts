@@ -1,11 +1,18 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { Code, type ConnectRouterOptions, type ContextValues, createConnectRouter, type ConnectRouter } from '@connectrpc/connect';
+import {
+  Code,
+  type ConnectRouter,
+  type ConnectRouterOptions,
+  type ContextValues,
+  createConnectRouter,
+} from '@connectrpc/connect';
+import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import type { connectNodeAdapter } from '@connectrpc/connect-node';
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from '@connectrpc/connect-node';
-import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.js';
 import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
+import { codeWord } from '../rpc/call-record.ts';
 import { overLimit } from '../validation/field.ts';
 
 type Adapter = ReturnType<typeof connectNodeAdapter>;
@@ -82,10 +89,12 @@ interface JsonError {
 /** JSON that cannot be read as the message is refused by the framework; it gets the detail that every error has. */
 async function typed(answer: UniversalServerResponse, handler: UniversalHandler): Promise<UniversalServerResponse> {
   const json = answer.header?.get('content-type') === 'application/json';
-  if (answer.status !== 400 || !json || handler.method.methodKind !== 'unary' || answer.body === undefined) return answer;
+  if (answer.status !== 400 || !json || handler.method.methodKind !== 'unary' || answer.body === undefined)
+    return answer;
   const bytes = Buffer.concat(await Array.fromAsync(answer.body));
   const error = JSON.parse(bytes.toString()) as JsonError;
-  if (error.code !== codeName || error.details !== undefined) return { ...answer, body: once(bytes) };
+  if (error.code !== codeWord(Code.InvalidArgument) || error.details !== undefined)
+    return { ...answer, body: once(bytes) };
   const field = /field \S*\.(\w+) from JSON/.exec(error.message ?? '')?.[1] ?? 'request';
   const info = create(ErrorInfoSchema, { reason: 'INVALID_FIELD', domain: 'assay.dev', metadata: { field } });
   const value = Buffer.from(toBinary(ErrorInfoSchema, info)).toString('base64').replace(/=+$/, '');
@@ -94,8 +103,6 @@ async function typed(answer: UniversalServerResponse, handler: UniversalHandler)
   answer.header?.set('content-length', String(patched.length));
   return { ...answer, body: once(patched) };
 }
-
-const codeName = Code[Code.InvalidArgument].replace(/\B[A-Z]/, '_$&').toLowerCase();
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;

@@ -1,7 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
-import { type Session, SessionSchema, SessionState, type UpdateSessionRequest } from '../../../gen/assay/v1/session_pb.js';
+import {
+  type Session,
+  SessionSchema,
+  SessionState,
+  type UpdateSessionRequest,
+} from '../../../gen/assay/v1/session_pb.js';
 import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance, isTerminal } from '../../shared/session-state.ts';
@@ -33,7 +38,11 @@ const callTimeoutMs = 30_000;
 export function createSessionChanges(deps: SessionChangesDeps): SessionChanges {
   const { sessions, client, nowMs } = deps;
   const { closeSandbox, pauseSandbox, resumeSandbox, refreshSandbox } = WorkerService.method;
-  type Call = (address: string, sandbox: { project: string; sessionId: string }, options: CallOptions) => Promise<unknown>;
+  type Call = (
+    address: string,
+    sandbox: { project: string; sessionId: string },
+    options: CallOptions,
+  ) => Promise<unknown>;
   const close: Call = (address, sandbox, options) => client.call(address, closeSandbox, sandbox, options);
   const pause: Call = (address, sandbox, options) => client.call(address, pauseSandbox, sandbox, options);
   const resume: Call = (address, sandbox, options) => client.call(address, resumeSandbox, sandbox, options);

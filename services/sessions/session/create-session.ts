@@ -105,7 +105,8 @@ function newRecord(
 ): SessionRecord {
   const { requestId } = request;
   const now = nowMs();
-  const ttlMs = request.ttl === undefined ? limits.defaultTtlMs : checkDuration('ttl', request.ttl, 1_000, limits.ttlMs);
+  const ttlMs =
+    request.ttl === undefined ? limits.defaultTtlMs : checkDuration('ttl', request.ttl, 1_000, limits.ttlMs);
   const session = create(SessionSchema, {
     sessionId: requestId === '' ? makeSessionId() : sessionIdOfRequest(project, requestId),
     state: SessionState.CREATING,
@@ -118,8 +119,7 @@ function newRecord(
     ...(request.limits === undefined ? {} : { limits: request.limits }),
     ...(request.idleTimeout === undefined ? {} : { idleTimeout: request.idleTimeout }),
   });
-  const requestDigestBytes =
-    requestId === '' ? new Uint8Array() : requestDigest(CreateSessionRequestSchema, request);
+  const requestDigestBytes = requestId === '' ? new Uint8Array() : requestDigest(CreateSessionRequestSchema, request);
   return create(SessionRecordSchema, {
     project,
     session,

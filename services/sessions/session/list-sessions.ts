@@ -1,9 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import {
-  type ListSessionsRequest,
-  ListSessionsRequestSchema,
-  type Session,
-} from '../../../gen/assay/v1/session_pb.js';
+import { type ListSessionsRequest, ListSessionsRequestSchema, type Session } from '../../../gen/assay/v1/session_pb.js';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';

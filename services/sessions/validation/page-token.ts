@@ -14,14 +14,19 @@ const macBytes = 16;
 export function createPageTokens(secret: string): PageTokens {
   const key = createHmac('sha256', secret).update('assay page tokens').digest();
   const mac = (query: string, position: string): Buffer =>
-    createHmac('sha256', key).update(JSON.stringify([query, position])).digest().subarray(0, macBytes);
+    createHmac('sha256', key)
+      .update(JSON.stringify([query, position]))
+      .digest()
+      .subarray(0, macBytes);
   return {
     make: (query, position) => Buffer.concat([mac(query, position), Buffer.from(position)]).toString('base64url'),
     open(query, token) {
       const bytes = Buffer.from(token.slice(0, 4_096), 'base64url');
       const position = bytes.subarray(macBytes).toString();
-      if (bytes.length > macBytes && timingSafeEqual(bytes.subarray(0, macBytes), mac(query, position))) return position;
-      const message = 'page_token: not a next_page_token of this query; send the same query again, or no token to begin';
+      if (bytes.length > macBytes && timingSafeEqual(bytes.subarray(0, macBytes), mac(query, position)))
+        return position;
+      const message =
+        'page_token: not a next_page_token of this query; send the same query again, or no token to begin';
       throw new DomainError('INVALID_PAGE_TOKEN', message, { field: 'page_token' });
     },
   };

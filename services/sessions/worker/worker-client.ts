@@ -1,5 +1,6 @@
 import { type ClientHttp2Stream, constants } from 'node:http2';
 import {
+  create as createMessage,
   type DescMessage,
   type DescMethod,
   type DescMethodServerStreaming,
@@ -7,7 +8,6 @@ import {
   fromBinary,
   type MessageInitShape,
   type MessageShape,
-  create as createMessage,
   toBinary,
 } from '@bufbuild/protobuf';
 import { DomainError } from '../../shared/domain-error.ts';

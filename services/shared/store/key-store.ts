@@ -7,8 +7,5 @@ export interface KeyStore {
   /** Writes a new key. Undefined: one with this id exists. */
   create(record: KeyRecord): Promise<Stored<KeyRecord> | undefined>;
   /** As SessionStore.update: read, change, compare-and-set. */
-  update(
-    keyId: string,
-    change: (record: KeyRecord) => KeyRecord | undefined,
-  ): Promise<Stored<KeyRecord> | undefined>;
+  update(keyId: string, change: (record: KeyRecord) => KeyRecord | undefined): Promise<Stored<KeyRecord> | undefined>;
 }

@@ -11,7 +11,11 @@ export interface RecordBucket<Desc extends DescMessage> {
   readonly name: BucketName;
   get(key: string): Promise<Stored<MessageShape<Desc>> | undefined>;
   /** Writes if the record is still at `revision` (0: if there is none). Undefined: it is not. */
-  compareAndSet(key: string, record: MessageShape<Desc>, revision: number): Promise<Stored<MessageShape<Desc>> | undefined>;
+  compareAndSet(
+    key: string,
+    record: MessageShape<Desc>,
+    revision: number,
+  ): Promise<Stored<MessageShape<Desc>> | undefined>;
   /** Every record, read after the call was made. */
   all(): Promise<Stored<MessageShape<Desc>>[]>;
 }
@@ -44,7 +48,10 @@ export function createRecordBucket<Desc extends DescMessage>(
         const written = await writeOnce(broker, kv, key, toBinary(schema, record), revision);
         return written === undefined ? undefined : { value: record, revision: written };
       }),
-    all: () => guarded(async () => (await repeatable(broker, () => readAll(kv))).map(decode).filter((stored) => stored !== undefined)),
+    all: () =>
+      guarded(async () =>
+        (await repeatable(broker, () => readAll(kv))).map(decode).filter((stored) => stored !== undefined),
+      ),
   };
 }
 

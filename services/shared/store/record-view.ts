@@ -2,21 +2,15 @@ import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/proto
 import type { KvEntry } from '@nats-io/kv';
 import type { Broker } from './broker.ts';
 import { type BucketName, bucketSpecs } from './bucket-spec.ts';
+import { createRecordMap, type RecordMap, type Seen } from './record-map.ts';
 import type { Stored } from './session-store.ts';
-
-/** A record with the moment, on this process's own clock, at which it was seen to change. */
-export interface Seen<T> extends Stored<T> {
-  readonly revision: number;
-  readonly seenAtMs: number;
-  readonly writtenAtMs: number;
-}
 
 /** All records of a bucket in memory, kept up by a watch. It may lag by a moment; whoever must not, asks the store. */
 export interface RecordView<T> {
   /** Whether the view holds everything and the broker was there lately. */
   readonly warm: boolean;
   get(key: string): Seen<T> | undefined;
-  entries(): IterableIterator<[string, Seen<T>]>;
+  entries(): MapIterator<[string, Seen<T>]>;
   /** Puts in what this process wrote or read itself, so that it sees its own writes at once. */
   note(key: string, stored: Stored<T>): void;
   /** Calls back on every change of this key. Returns what ends that. */
@@ -41,31 +35,60 @@ const pruneEveryMs = 3_600_000;
 export function createRecordView<Desc extends DescMessage>(
   options: RecordViewOptions<Desc>,
 ): RecordView<MessageShape<Desc>> {
-  type T = MessageShape<Desc>;
-  const { broker, now, onError } = options;
-  const kv = broker.bucket(options.bucket);
-  const records = new Map<string, Seen<T>>();
-  const listeners = new Map<string, Set<(seen: Seen<T>) => void>>();
+  const { broker, now } = options;
+  const records = createRecordMap<MessageShape<Desc>>(now);
+  const watch = keepWatching(options, records);
+  let lostAtMs: number | undefined;
+  const stopFollowing = broker.onConnectionChange((connected) => {
+    lostAtMs = connected ? undefined : now();
+    // The watch would find out by its missing heartbeats; a new one is sure and at once.
+    if (connected) watch.again();
+  });
+  const pruning = setInterval(() => {
+    const oldest = Date.now() - bucketSpecs[options.bucket].maxAgeMs;
+    for (const [key, seen] of records.entries()) if (seen.writtenAtMs < oldest) records.delete(key);
+  }, pruneEveryMs);
+  pruning.unref();
+  return {
+    get warm() {
+      return watch.complete && (lostAtMs === undefined || now() - lostAtMs < believedWithoutBrokerMs);
+    },
+    get: records.get,
+    entries: records.entries,
+    subscribe: records.subscribe,
+    note: (key, stored) => records.put(key, stored.value, Number(stored.revision), Date.now()),
+    whenWarm: () => watch.firstPass,
+    close() {
+      clearInterval(pruning);
+      stopFollowing();
+      watch.stop();
+    },
+  };
+}
+
+interface Watch {
+  /** Whether a first pass over all records was completed. */
+  readonly complete: boolean;
+  readonly firstPass: Promise<void>;
+  again(): void;
+  stop(): void;
+}
+
+/** Feeds the records from a watch, and from a new one whenever that ends. */
+function keepWatching<Desc extends DescMessage>(
+  { broker, bucket, schema, onError }: RecordViewOptions<Desc>,
+  records: RecordMap<MessageShape<Desc>>,
+): Watch {
+  const kv = broker.bucket(bucket);
   const firstPass = Promise.withResolvers<void>();
   let complete = false;
-  let closed = false;
-  let lostAtMs: number | undefined;
+  let stopped = false;
   let stopWatch = (): void => {};
 
-  const put = (key: string, value: T, revision: number, writtenAtMs: number): void => {
-    const held = records.get(key);
-    if (held !== undefined && held.revision >= revision) return;
-    const seen = { value, revision, seenAtMs: now(), writtenAtMs };
-    records.set(key, seen);
-    for (const listener of [...(listeners.get(key) ?? [])]) listener(seen);
-  };
   const apply = (entry: KvEntry): void => {
-    if (entry.operation !== 'PUT') {
-      records.delete(entry.key);
-      return;
-    }
     try {
-      put(entry.key, fromBinary(options.schema, entry.value), entry.revision, entry.created.getTime());
+      if (entry.operation !== 'PUT') records.delete(entry.key);
+      else records.put(entry.key, fromBinary(schema, entry.value), entry.revision, entry.created.getTime());
     } catch (error) {
       onError(error);
     }
@@ -74,60 +97,37 @@ export function createRecordView<Desc extends DescMessage>(
     const empty = (await kv.status()).values === 0;
     const watch = await kv.watch();
     stopWatch = () => watch.stop();
-    if (closed) watch.stop();
-    const before = new Map(records);
+    if (stopped) watch.stop();
+    const unseen = new Map(records.entries());
+    let passed = false;
     const finishPass = (): void => {
+      passed = true;
       // What was there before and did not come again was removed while nobody watched.
-      for (const [key, seen] of before) if (records.get(key) === seen) records.delete(key);
-      before.clear();
+      for (const [key, seen] of unseen) if (records.get(key) === seen) records.delete(key);
       complete = true;
       firstPass.resolve();
     };
     if (empty) finishPass();
     for await (const entry of watch) {
-      before.delete(entry.key);
+      unseen.delete(entry.key);
       apply(entry);
-      if (entry.delta === 0 && before.size + Number(!complete) > 0) finishPass();
+      if (entry.delta === 0 && !passed) finishPass();
     }
   };
-  const watchForEver = async (): Promise<void> => {
-    while (!closed) {
+  void (async () => {
+    while (!stopped) {
       await broker.whenConnected().then(watchOnce).catch(onError);
-      if (!closed) await new Promise((resolve) => setTimeout(resolve, rewatchDelayMs));
+      if (!stopped) await new Promise((resolve) => setTimeout(resolve, rewatchDelayMs));
     }
-  };
-  const stopFollowing = broker.onConnectionChange((connected) => {
-    lostAtMs = connected ? undefined : now();
-    // The watch would find out by its missing heartbeats; a new one is sure and at once.
-    if (connected) stopWatch();
-  });
-  const pruning = setInterval(() => {
-    const oldest = Date.now() - bucketSpecs[options.bucket].maxAgeMs;
-    for (const [key, seen] of records) if (seen.writtenAtMs < oldest) records.delete(key);
-  }, pruneEveryMs);
-  pruning.unref();
-  void watchForEver();
-
+  })();
   return {
-    get warm() {
-      return complete && (lostAtMs === undefined || now() - lostAtMs < believedWithoutBrokerMs);
+    get complete() {
+      return complete;
     },
-    get: (key) => records.get(key),
-    entries: () => records.entries(),
-    note: (key, stored) => put(key, stored.value, Number(stored.revision), Date.now()),
-    subscribe(key, listener) {
-      const set = listeners.get(key) ?? new Set();
-      listeners.set(key, set.add(listener));
-      return () => {
-        set.delete(listener);
-        if (set.size === 0 && listeners.get(key) === set) listeners.delete(key);
-      };
-    },
-    whenWarm: () => firstPass.promise,
-    close() {
-      closed = true;
-      clearInterval(pruning);
-      stopFollowing();
+    firstPass: firstPass.promise,
+    again: () => stopWatch(),
+    stop() {
+      stopped = true;
       stopWatch();
     },
   };

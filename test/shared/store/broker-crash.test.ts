@@ -64,7 +64,9 @@ test('no acknowledged write is lost and none is made twice over six kills of the
   const writers = Promise.all([0, 1, 2, 3].map(write));
   for (let kill = 0; kill < 6; kill += 1) {
     const seen = acknowledged.get('counter0') ?? 0;
-    await expect.poll(() => acknowledged.get('counter0') ?? 0, { timeout: 20_000, interval: 5 }).toBeGreaterThan(seen + 20);
+    await expect
+      .poll(() => acknowledged.get('counter0') ?? 0, { timeout: 20_000, interval: 5 })
+      .toBeGreaterThan(seen + 20);
     await nats.kill();
     await nats.start();
   }

@@ -111,7 +111,11 @@ describe('session records', () => {
     const told: [string, Record<string, string>, Record<string, string>][] = [];
     for await (const message of sub) {
       const { event } = fromBinary(EventSchema, message.data);
-      told.push([message.headers?.get('Nats-Msg-Id') ?? '', event.value?.session?.labels ?? {}, event.value?.session?.env ?? {}]);
+      told.push([
+        message.headers?.get('Nats-Msg-Id') ?? '',
+        event.value?.session?.labels ?? {},
+        event.value?.session?.env ?? {},
+      ]);
     }
     await nc.close();
     const revision = (await store.get('p', 'told'))?.revision;
@@ -146,7 +150,10 @@ test('a view follows the store, tells its listeners, and sees own writes at once
   expect(view.get('k1')?.value.key?.project).toBe('p');
   const changed = Promise.withResolvers<string | undefined>();
   view.subscribe('k1', ({ value }) => changed.resolve(value.key?.description));
-  await store.update('k1', (found) => ({ ...found, key: { ...(found.key as NonNullable<typeof found.key>), description: 'new' } }));
+  await store.update('k1', (found) => ({
+    ...found,
+    key: { ...(found.key as NonNullable<typeof found.key>), description: 'new' },
+  }));
   expect(await changed.promise).toBe('new');
   const second = await store.create(create(KeyRecordSchema, { key: { keyId: 'k2' } }));
   if (second !== undefined) view.note('k2', second);
