@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -13,7 +14,14 @@
 
 enum { SLOT_BYTES = 2 * OUTPUT_RING + INPUT_RING };
 
+/* A start that a spare shares with the guest, pointers included: it is mapped before the fork. */
+struct plan {
+	struct start start;
+	uint8_t payload[PAYLOAD_MAX];
+};
+
 static struct execution table[EXECUTIONS_MAX];
+static struct plan *plans;
 static uint8_t *buffers;
 static unsigned end; /* small while few are live, which keeps the loop short and the pages untouched */
 static int epoll_fd;
@@ -25,7 +33,8 @@ bool executions_prepare(int epoll)
 	size_t size = (size_t)SLOT_BYTES * EXECUTIONS_MAX;
 	epoll_fd = epoll;
 	buffers = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (buffers == MAP_FAILED)
+	plans = mmap(NULL, SPARES_MAX * sizeof *plans, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (buffers == MAP_FAILED || plans == MAP_FAILED)
 		return false;
 	madvise(buffers, size, MADV_NOHUGEPAGE); /* a kernel without huge pages refuses, rightly */
 	return madvise(buffers, size, MADV_DONTFORK) == 0;
@@ -117,7 +126,7 @@ static void reset(struct execution *e, uint64_t number)
 	e->input.ring = (struct ring){.base = base + 2 * OUTPUT_RING, .size = INPUT_RING};
 }
 
-struct execution *execution_open(uint64_t number, const struct start *start)
+static struct execution *take_slot(uint64_t number)
 {
 	struct execution *e = table;
 	while (e < table + end && e->phase != PHASE_FREE)
@@ -127,27 +136,100 @@ struct execution *execution_open(uint64_t number, const struct start *start)
 	end += e == table + end;
 	reset(e, number);
 	e->began_us = now_us();
+	return e;
+}
+
+static bool occupy(struct execution *e, const struct spawned *spawned, enum phase phase)
+{
+	e->pid = spawned->pid;
+	e->output[0].fd = spawned->output[0];
+	e->output[1].fd = spawned->output[1];
+	e->input.fd = spawned->input;
+	e->input.writable = true;
+	e->input.closed = spawned->input < 0;
+	e->status_fd = spawned->status;
+	e->gate_fd = spawned->gate;
+	e->phase = phase;
+	return watch_all(e);
+}
+
+struct execution *execution_open(uint64_t number, const struct start *start)
+{
+	struct execution *e = take_slot(number);
+	if (e == NULL)
+		return NULL;
 	struct spawned spawned;
-	int step = spawn(start, &spawned);
+	int step = spawn(start, start->flags, &spawned);
 	if (step != 0) {
 		fail(e, (uint32_t)step, (uint32_t)errno);
-		return e;
-	}
-	e->pid = spawned.pid;
-	e->output[0].fd = spawned.output[0];
-	e->output[1].fd = spawned.output[1];
-	e->input.fd = spawned.input;
-	e->input.writable = true;
-	e->input.closed = spawned.input < 0;
-	e->status_fd = spawned.status;
-	e->gate_fd = spawned.gate;
-	e->phase = e->gate_fd >= 0 ? PHASE_GATED : PHASE_STARTING;
-	if (!watch_all(e)) { /* the user's limit of watches, or no memory */
-		int error = errno;
+	} else if (!occupy(e, &spawned, spawned.gate >= 0 ? PHASE_GATED : PHASE_STARTING)) {
+		int error = errno; /* the user's limit of watches, or no memory */
 		kill(e->pid, SIGKILL);
 		fail(e, STEP_PIPES, (uint32_t)error);
 	}
 	return e;
+}
+
+static struct plan *free_plan(void)
+{
+	bool used[SPARES_MAX] = {false};
+	for (unsigned i = 0; i < end; i++)
+		if (table[i].phase != PHASE_FREE && table[i].plan != NULL)
+			used[table[i].plan - plans] = true;
+	for (unsigned i = 0; i < SPARES_MAX; i++)
+		if (!used[i])
+			return &plans[i];
+	return NULL;
+}
+
+static void drop_spare(struct execution *e)
+{
+	kill(e->pid, SIGKILL);
+	execution_release(e);
+}
+
+void execution_prepare(uint64_t number)
+{
+	struct plan *plan = free_plan();
+	struct execution *e = plan == NULL ? NULL : take_slot(number);
+	if (e == NULL)
+		return;
+	struct spawned spawned;
+	if (spawn(&plan->start, START_GATED | START_INPUT, &spawned) != 0) {
+		execution_release(e);
+		return;
+	}
+	e->plan = plan;
+	if (!occupy(e, &spawned, PHASE_SPARE))
+		drop_spare(e);
+}
+
+bool execution_is_spare(const struct execution *e)
+{
+	return e->phase == PHASE_SPARE && e->status_fd >= 0;
+}
+
+bool execution_employ(struct execution *e, const uint8_t *payload, size_t length)
+{
+	struct start *start = &e->plan->start;
+	memcpy(e->plan->payload, payload, length);
+	if (!start_decode(e->plan->payload, length, start))
+		return false;
+	if (!(start->flags & START_INPUT)) {
+		stream_shut(&e->input.fd);
+		e->input.closed = true;
+	}
+	e->phase = PHASE_GATED;
+	if (!(start->flags & START_GATED) || (start->flags & START_PLACED))
+		execution_go(e);
+	return true;
+}
+
+void executions_drop_spares(void)
+{
+	for (struct execution *e = table; e < table + end; e++)
+		if (e->phase == PHASE_SPARE)
+			drop_spare(e);
 }
 
 void execution_go(struct execution *e)
@@ -171,6 +253,7 @@ static void hear_status(struct execution *e)
 	if (got < 0)
 		return;
 	stream_shut(&e->status_fd);
+	e->plan = NULL;
 	if (got == sizeof report) {
 		fail(e, report[0], report[1]);
 	} else if (e->phase == PHASE_STARTING) { /* one that died behind the gate never started */
@@ -202,7 +285,9 @@ void execution_reaped(pid_t pid, int status, const struct rusage *usage)
 	if (e == table + end)
 		return; /* an orphan */
 	hear_status(e);
-	if (e->phase == PHASE_FAILED)
+	if (e->phase == PHASE_SPARE)
+		execution_release(e);
+	if (e->phase == PHASE_FAILED || e->phase == PHASE_FREE)
 		return;
 	e->phase = PHASE_EXITED;
 	e->wait_status = status;
@@ -240,6 +325,8 @@ enum frame_type execution_owes(const struct execution *e, bool announcing)
 	uint32_t unsaid = ~e->said;
 	if (e->phase == PHASE_FREE)
 		return 0;
+	if (e->phase == PHASE_SPARE)
+		return unsaid & 1U << SPAWNED ? SPAWNED : 0;
 	if (unsaid & 1U << STATE)
 		return STATE;
 	if (e->phase == PHASE_GATED && (unsaid & 1U << SPAWNED))

@@ -12,14 +12,15 @@
 
 enum {
 	EXECUTIONS_MAX = 256,
+	SPARES_MAX = 4,
 	OUTPUT_RING = 1 << 20,
 	INPUT_RING = 256 << 10,
 };
 
 enum failed_step { STEP_PIPES = 1, STEP_FORK, STEP_DIRECTORY, STEP_USER, STEP_EXEC, STEP_TABLE };
 
-/* GATED waits for GO, STARTING for the exec, FAILED ran nothing, EXITED has been reaped. */
-enum phase { PHASE_FREE, PHASE_GATED, PHASE_STARTING, PHASE_RUNNING, PHASE_FAILED, PHASE_EXITED };
+/* SPARE was made before its start is known, GATED waits for GO, STARTING for the exec, FAILED ran nothing, EXITED has been reaped. */
+enum phase { PHASE_FREE, PHASE_SPARE, PHASE_GATED, PHASE_STARTING, PHASE_RUNNING, PHASE_FAILED, PHASE_EXITED };
 
 /* The descriptors of an execution that epoll watches. */
 enum role { ROLE_STDOUT, ROLE_STDERR, ROLE_INPUT, ROLE_STATUS, ROLES };
@@ -47,6 +48,7 @@ struct execution {
 	bool started, forgotten;
 	uint32_t said;      /* bit n: frame type n was said on this connection and is still true */
 	int status_fd, gate_fd;
+	struct plan *plan;  /* where a spare finds its start */
 	struct output output[2];
 	struct input input;
 	uint32_t failed_step, failed_errno;
@@ -67,6 +69,16 @@ struct execution *execution_find(uint64_t number);
 /* Runs it, or leaves it failed; NULL when the table is full. */
 struct execution *execution_open(uint64_t number, const struct start *start);
 void execution_release(struct execution *e);
+
+/* Makes a process for an execution that will come; where it cannot, nobody is told. */
+void execution_prepare(uint64_t number);
+
+/* Gives a spare its start. False: the payload is no start. */
+bool execution_employ(struct execution *e, const uint8_t *payload, size_t length);
+
+/* Whether it waits for its start, and lives as far as is known. */
+bool execution_is_spare(const struct execution *e);
+void executions_drop_spares(void);
 
 void execution_go(struct execution *e);
 void execution_ready(unsigned index, enum role role, uint32_t events);

@@ -47,11 +47,12 @@ static const struct rule {
 	[INPUT_END - WELCOME] = {8, 8, true, false},
 	[SIGNAL - WELCOME] = {8, 8, true, false},
 	[FORGET - WELCOME] = {0, 0, true, false},
+	[PREPARE - WELCOME] = {0, 0, true, false},
 };
 
 static bool header_is_sound(const uint8_t *p, const struct frame *frame)
 {
-	if (frame->type < WELCOME || frame->type > FORGET || p[6] != 0 || p[7] != 0)
+	if (frame->type < WELCOME || frame->type > PREPARE || p[6] != 0 || p[7] != 0)
 		return false;
 	const struct rule *rule = &rules[frame->type - WELCOME];
 	bool stream = rule->streamed ? frame->stream == 1 || frame->stream == 2 : frame->stream == 0;
@@ -115,7 +116,7 @@ static bool take_strings(uint8_t **at, uint8_t *end, uint32_t count, char **stri
 
 bool start_decode(uint8_t *payload, size_t length, struct start *start)
 {
-	if (length < 24 || (payload[0] & ~(START_GATED | START_INPUT)) != 0 || payload[1] || payload[2] || payload[3])
+	if (length < 24 || (payload[0] & ~(START_GATED | START_INPUT | START_PLACED)) != 0 || payload[1] || payload[2] || payload[3])
 		return false;
 	start->flags = payload[0];
 	start->uid = get32(payload + 4);

@@ -26,16 +26,22 @@ uint64_t obey_highest(void)
 static bool obey_start(struct frame *frame)
 {
 	static struct start start;
+	struct execution *e = execution_find(frame->number);
+	if (e != NULL && execution_is_spare(e)) {
+		highest = frame->number;
+		return execution_employ(e, frame->payload, frame->length);
+	}
 	if (!start_decode(frame->payload, frame->length, &start))
 		return false;
 	if (frame->number > highest) {
+		if (e != NULL)
+			execution_release(e); /* a spare that died */
 		if (execution_open(frame->number, &start) == NULL)
 			say_reply(FAILED, frame->number); /* not counted as seen, so it may be tried again */
 		else
 			highest = frame->number;
 		return true;
 	}
-	struct execution *e = execution_find(frame->number);
 	if (e == NULL)
 		say_reply(UNKNOWN, frame->number);
 	else
@@ -56,6 +62,7 @@ bool obey(struct frame *frame)
 		if (welcomed || frame->type != WELCOME)
 			return false;
 		welcomed = true;
+		executions_drop_spares(); /* this worker may not know of them */
 		say_everything();
 		return true;
 	}
@@ -64,7 +71,9 @@ bool obey(struct frame *frame)
 	if (frame->type == SIGNAL && (get32(frame->payload) > 64 || get32(frame->payload + 4) - 1 > 2))
 		return false;
 	struct execution *e = execution_find(frame->number);
-	if (e == NULL)
+	if (frame->type == PREPARE && e == NULL && frame->number > highest)
+		execution_prepare(frame->number);
+	if (e == NULL || e->phase == PHASE_SPARE || frame->type == PREPARE)
 		return true;
 	if (frame->type == GO)
 		execution_go(e);

@@ -116,6 +116,14 @@ static bool become(uint32_t uid, uint32_t gid)
 	return setgroups(1, &group) == 0 && setresgid(group, group, group) == 0 && setresuid(user, user, user) == 0;
 }
 
+static void take_empty_input(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || dup2(fd, 0) < 0)
+		give_up(STEP_PIPES);
+	close(fd);
+}
+
 static _Noreturn void run_child(const struct start *start, const int ends[5])
 {
 	link_forget_secret();
@@ -125,6 +133,8 @@ static _Noreturn void run_child(const struct start *start, const int ends[5])
 	char go;
 	if (ends[GATE_FD] >= 0 && read(GATE_FD, &go, 1) != 1)
 		_exit(127); /* the guest is gone */
+	if (ends[0] >= 0 && !(start->flags & START_INPUT))
+		take_empty_input();
 	face_the_oom_killer();
 	if (setrlimit(RLIMIT_NOFILE, &files) != 0)
 		give_up(STEP_EXEC);
@@ -163,10 +173,10 @@ static bool unblock(int fd)
 	return fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
-int spawn(const struct start *start, struct spawned *spawned)
+int spawn(const struct start *start, uint8_t flags, struct spawned *spawned)
 {
 	int own[5] = {-1, -1, -1, -1, -1}, child[5] = {-1, -1, -1, -1, -1};
-	bool gated = start->flags & START_GATED, input = start->flags & START_INPUT;
+	bool gated = flags & START_GATED, input = flags & START_INPUT;
 	int step = STEP_PIPES;
 	pid_t pid = -1;
 	if (open_pipe(input, &child[0], &own[0]) && open_pipe(true, &own[1], &child[1]) &&

@@ -17,7 +17,8 @@ struct spawned {
 /* What a child steps back from: the guest's own descriptor limit and its score with the out-of-memory killer. */
 bool spawn_prepare(void);
 
-/* 0, or the failed step with errno set. Status then tells: 8 bytes (step, errno) of a failure, or the end of file of an exec. */
-int spawn(const struct start *start, struct spawned *spawned);
+/* The flags say which pipes to make. A gated child looks at the rest of the start only behind the gate, so it may be made
+ * before its start is known. 0, or the failed step with errno set. Status then tells: 8 bytes (step, errno) of a failure, or the end of file of an exec. */
+int spawn(const struct start *start, uint8_t flags, struct spawned *spawned);
 
 #endif

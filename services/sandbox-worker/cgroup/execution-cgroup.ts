@@ -1,7 +1,10 @@
 /** The processes of one execution, held by a cgroup below their container's. */
 export interface ExecutionCgroup {
-  /** Moves the waiting child in, by its pid in the container's pid namespace; false if it is not found. */
-  place(namespacePid: number): boolean;
+  /**
+   * Moves the waiting child in, by its pid in the container's pid namespace; false if it is not found. Moving waits for
+   * every core of the machine to pass a quiet point, a millisecond or two, so it is done off the event loop.
+   */
+  place(namespacePid: number): Promise<boolean>;
   /** Signals every process while all are frozen, so that no fork escapes; returns how many were signalled. */
   kill(signal: number): number;
   usage(): ExecutionUsage;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type ContainerProcess, cgroupPaths, findChild, ownPath } from './container-process.ts';
 import {
   makeCgroup,
+  moveProcess,
   readControl,
   readField,
   readNumber,
@@ -51,13 +52,14 @@ function createV1Execution(container: ContainerProcess, { memory, freezer, cpuac
   const state = join(freezer, 'freezer.state');
   const pids = (): number[] => readPids(join(freezer, 'cgroup.procs'));
   return {
-    place(namespacePid) {
+    async place(namespacePid) {
       const pid = findChild(container, namespacePid);
       if (pid === undefined) return false;
       // The freezer comes last: a process in it is counted by the other two.
-      return [memory, cpuacct, freezer].every((directory) =>
-        writeControl(join(directory, 'cgroup.procs'), String(pid)),
-      );
+      for (const directory of [memory, cpuacct, freezer]) {
+        if (!(await moveProcess(directory, pid))) return false;
+      }
+      return true;
     },
     kill: (signal) =>
       signalFrozen({ freeze: () => freeze(state), thaw: () => void writeControl(state, 'THAWED'), pids }, signal),

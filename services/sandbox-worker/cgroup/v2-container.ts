@@ -1,7 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ContainerProcess, cgroupPaths, findChild, ownPath } from './container-process.ts';
-import { makeCgroup, readField, readNumber, readPids, removeCgroup, writeControl } from './control-file.ts';
+import {
+  makeCgroup,
+  moveProcess,
+  readField,
+  readNumber,
+  readPids,
+  removeCgroup,
+  writeControl,
+} from './control-file.ts';
 import type { ContainerCgroups, ExecutionCgroup } from './execution-cgroup.ts';
 import { signalFrozen } from './frozen-signal.ts';
 
@@ -51,9 +59,9 @@ function createV2Execution(container: ContainerProcess, directory: string): Exec
   const freezer = join(directory, 'cgroup.freeze');
   const events = join(directory, 'cgroup.events');
   return {
-    place(namespacePid) {
+    async place(namespacePid) {
       const pid = findChild(container, namespacePid);
-      return pid !== undefined && writeControl(join(directory, 'cgroup.procs'), String(pid));
+      return pid !== undefined && moveProcess(directory, pid);
     },
     kill(signal) {
       if (signal === sigkill) {

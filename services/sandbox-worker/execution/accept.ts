@@ -37,6 +37,7 @@ export function acceptRequest(
     },
     startSpec: {
       gated: false,
+      placed: false,
       inputOpen: request.inputOpen,
       workingDirectory: request.workingDirectory || around.workingDirectory,
       args: argumentsOf(number, request, around),

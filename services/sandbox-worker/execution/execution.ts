@@ -29,8 +29,12 @@ import type { Journal } from './journal.ts';
 import { createOutput, type Output } from './output.ts';
 import { refusalOf } from './refusal.ts';
 import { endOf, lostResult, resultOf } from './result.ts';
+import type { Spare } from './spare.ts';
 import type { Spool } from './spool.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
+
+/** How long the news of a start may wait for company. */
+const startedDelayMs = 2;
 
 /** What an execution needs from its sandbox. */
 export interface ExecutionHost {
@@ -41,6 +45,8 @@ export interface ExecutionHost {
   send(frame: Buffer): void;
   /** Bytes were stored; the guest is to be told when the current read is done. */
   stored(execution: Execution): void;
+  /** A program ended: a good moment to prepare for the next. */
+  ended(): void;
   /** Nothing more will come of it. */
   settled(execution: Execution): void;
 }
@@ -106,11 +112,12 @@ export class Execution implements Readable {
     return this.outputs[stream].spool;
   }
 
-  /** Asks the guest to start it; asking again starts nothing. */
-  begin(): void {
+  /** Asks the guest to start it, in the process that was prepared for it if there is one; asking again starts nothing. */
+  begin(spare?: Spare): void {
     if (this.startSpec === undefined) return;
-    this.cgroup ??= this.host.cgroups()?.execution(this.spec.number);
-    this.host.send(start(this.spec.number, { ...this.startSpec, gated: this.cgroup !== undefined }));
+    this.cgroup ??= spare?.cgroup ?? this.host.cgroups()?.execution(this.spec.number);
+    const gates = { gated: this.cgroup !== undefined, placed: spare?.placed ?? false };
+    this.host.send(start(this.spec.number, { ...this.startSpec, ...gates }));
   }
 
   /** Takes up what the journal of an earlier process says. */
@@ -138,8 +145,9 @@ export class Execution implements Readable {
     this.input.recover(inputReceived);
   }
 
-  onSpawned(pid: number): void {
-    this.cgroup?.place(pid);
+  /** The process waits: into its cgroup with it, then it may go. */
+  async onSpawned(pid: number): Promise<void> {
+    await this.cgroup?.place(pid);
     this.host.send(go(this.spec.number));
   }
 
@@ -152,7 +160,8 @@ export class Execution implements Readable {
     this.armDeadline();
     // The worker that decided to end it may have died before it could.
     if (this.doomed !== undefined && this.running) this.beginDoom(this.doomed);
-    this.wakeReaders();
+    // Most commands print or end within this time; then one write carries it all.
+    setTimeout(() => this.wakeReaders(), startedDelayMs).unref();
   }
 
   onFailed(step: number, errno: number): void {
@@ -172,10 +181,10 @@ export class Execution implements Readable {
     this.host.stored(this);
   }
 
-  /** The current read is done: tell the guest what is stored. */
-  acknowledge(): void {
-    this.outputs[1].acknowledge();
-    this.outputs[2].acknowledge();
+  /** The current read from the guest is done: readers may have what was stored, and the guest is told. */
+  delivered(): void {
+    this.wakeReaders();
+    this.acknowledge();
   }
 
   onExit(exit: GuestExit): void {
@@ -189,6 +198,7 @@ export class Execution implements Readable {
     this.exit = exit;
     this.deadline?.cancel();
     this.input.close();
+    this.host.ended();
     if (this.result !== undefined) return;
     if (this.doom === undefined) {
       this.finish(resultOf(exit, this.doomed, this.cgroup?.usage()));
@@ -234,7 +244,7 @@ export class Execution implements Readable {
 
   unsubscribe(subscription: Subscription): void {
     this.readers.delete(subscription);
-    this.acknowledge();
+    if (!this.drained) this.acknowledge();
     if (this.settled && this.readers.size === 0) this.letGo();
   }
 
@@ -296,6 +306,11 @@ export class Execution implements Readable {
     if (this.cgroup !== undefined && !this.cgroup.remove()) return false;
     this.cgroup = undefined;
     return true;
+  }
+
+  private acknowledge(): void {
+    this.outputs[1].acknowledge();
+    this.outputs[2].acknowledge();
   }
 
   private armDeadline(): void {

@@ -6,6 +6,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import { type GuestFrames, GuestViolation } from '../guest/frame.ts';
 import { acceptRequest, fingerprintOf, type Surroundings } from './accept.ts';
 import { Execution, type ExecutionHost } from './execution.ts';
+import { createSpares } from './spare.ts';
 
 /** The executions of one sandbox, and the guest's word on each. */
 export interface Executions extends Omit<GuestFrames, 'hello'> {
@@ -30,7 +31,7 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
 }
 
 export function createExecutions(
-  host: Omit<ExecutionHost, 'stored' | 'settled'>,
+  host: Omit<ExecutionHost, 'stored' | 'settled' | 'ended'>,
   around: Surroundings,
   records: readonly JournalRecord[],
   limit: number,
@@ -38,19 +39,21 @@ export function createExecutions(
   const byId = new Map<string, Execution>();
   const byNumber = new Map<bigint, Execution>();
   const unsettled = new Set<Execution>();
-  const toAcknowledge = new Set<Execution>();
+  const stored = new Set<Execution>();
   /** Ended, with processes left in their cgroups; looked at again when the next one ends. */
   const leftovers = new Set<Execution>();
   let last = 0n;
   let highest = 0n;
   let synced = false;
 
+  const spares = createSpares(() => last + 1n, host.cgroups, host.send);
   const executionHost: ExecutionHost = {
     ...host,
     stored: (execution) => {
-      toAcknowledge.add(execution);
+      stored.add(execution);
     },
     settled: settle,
+    ended: () => spares.make(),
   };
 
   function add(number: bigint, request: ExecuteRequest, adopted: boolean): Execution {
@@ -109,7 +112,7 @@ export function createExecutions(
       const accepted = { request, time: timestampFromMs(Date.now()) };
       host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
       const execution = add(number, request, false);
-      if (synced) execution.begin();
+      if (synced) execution.begin(spares.take(number));
       return execution;
     },
     find(id) {
@@ -129,17 +132,22 @@ export function createExecutions(
       if (seen > last) throw new GuestViolation(`execution ${seen} was never started`);
       highest = seen;
       synced = false;
+      spares.drop();
     },
     disconnected() {
       synced = false;
+      spares.drop();
     },
     synced() {
       synced = true;
       // In order: the guest runs a number only once, and only if none above it was seen.
       for (const execution of unsettled) if (execution.spec.number > highest) execution.begin();
+      spares.make();
     },
     state: (number, stdout, stderr, received) => known(number).onState(stdout, stderr, received),
-    spawned: (number, pid) => known(number).onSpawned(pid),
+    spawned(number, pid) {
+      if (!spares.spawned(number, pid)) void known(number).onSpawned(pid);
+    },
     started: (number) => known(number).onStarted(),
     failed: (number, step, errno) => known(number).onFailed(step, errno),
     output: (number, stream, offset, data) => known(number).onOutput(stream, offset, data),
@@ -149,8 +157,8 @@ export function createExecutions(
     closed: (number, stdout, stderr) => known(number).onClosed(stdout, stderr),
     unknown: (number) => known(number).lose('the sandbox does not know how this execution ended'),
     delivered() {
-      for (const execution of toAcknowledge) execution.acknowledge();
-      toAcknowledge.clear();
+      for (const execution of stored) execution.delivered();
+      stored.clear();
     },
     freeze() {
       for (const execution of unsettled) execution.freeze();

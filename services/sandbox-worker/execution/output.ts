@@ -15,7 +15,7 @@ const progressMs = 1_000;
  */
 export interface Output {
   readonly spool: Spool;
-  /** Stores bytes the guest sent and gives them to the readers. */
+  /** Stores bytes the guest sent. */
   take(offset: number, data: Buffer): void;
   /** Tells the guest what is stored, unless the readers want it to wait. */
   acknowledge(): void;
@@ -88,7 +88,6 @@ export function createOutput(
       const fresh = known > 0 ? data.subarray(known) : data;
       const at = offset + data.length - fresh.length;
       spool.write(at, fresh);
-      for (const reader of readers) reader.live(stream, at, fresh);
     },
     recover(sure) {
       if (unknown) spool.recover(sure);

@@ -1,5 +1,6 @@
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { GuestViolation, guestRingBytes } from '../guest/frame.ts';
+import { pieceBytes, takeBuffer } from './buffer-pool.ts';
 
 /** The least a spool keeps: its tail must outlast what a guest may send again after a crash. */
 export const minKeptBytes = 4 * guestRingBytes;
@@ -19,6 +20,7 @@ export interface Spool {
   readonly total: number;
   /** Appends, or repeats bytes that were written before. */
   write(offset: number, data: Uint8Array): void;
+  /** The data is in a pooled buffer; whoever is done with it gives it back. */
   read(offset: number, limit: number): SpoolRead;
   /** Takes up a spool of an earlier process: `total` bytes are sure, and up to a guest's ring more may have been written. */
   recover(total: number): void;
@@ -72,7 +74,7 @@ export function createSpool(path: string, keptBytes: number): Spool {
         return { type: 'gap', from: offset, to: Math.min(tailStart(), total) };
       }
       const { at, run } = place(offset);
-      const data = Buffer.allocUnsafe(Math.min(run, total - offset, limit));
+      const data = takeBuffer(Math.min(run, total - offset, limit, pieceBytes));
       const bytes = readSync(file(), data, 0, data.length, at);
       if (bytes === 0) throw new Error(`the spool ${path} ends at ${fstatSync(file()).size}, before offset ${offset}`);
       return { type: 'data', offset, data: data.subarray(0, bytes) };

@@ -13,13 +13,12 @@ import type { DomainError } from '../../shared/domain-error.ts';
 import type { Stream } from '../guest/frame.ts';
 import type { Spool } from './spool.ts';
 
-const readBytes = 262_144;
-
 /** Where a reader's events go. */
 export interface EventSink {
   /** Whether it takes more now. It calls the subscription's `pump` when it does again. */
   readonly writable: boolean;
   event(event: ExecutionEvent['event']): void;
+  /** Takes the buffer over, and gives it back to the pool. */
   output(stream: Stream, offset: number, data: Buffer): void;
   end(): void;
   fail(error: DomainError): void;
@@ -39,13 +38,12 @@ export interface Readable {
   unsubscribe(subscription: Subscription): void;
 }
 
-/** One reader with cursors of its own. It reads live while it keeps up, and from the spool when it does not. */
+/** One reader with cursors of its own in the spool. */
 export interface Subscription {
   cursor(stream: Stream): number;
   /** Whether the program no longer waits for this reader. */
   abandoned(stream: Stream): boolean;
   abandon(stream: Stream): void;
-  live(stream: Stream, offset: number, data: Buffer): void;
   pump(): void;
   heartbeat(): void;
   fail(error: DomainError): void;
@@ -83,7 +81,7 @@ export function createSubscription(
   function readOne(stream: Stream): boolean {
     const end = limit(stream);
     if (cursors[stream] >= end) return false;
-    const read = execution.spool(stream).read(cursors[stream], Math.min(readBytes, end - cursors[stream]));
+    const read = execution.spool(stream).read(cursors[stream], end - cursors[stream]);
     if (read.type === 'nothing') return false;
     if (read.type === 'data') {
       sink.output(stream, read.offset, read.data);
@@ -138,16 +136,6 @@ export function createSubscription(
     abandoned: (stream) => given[stream],
     abandon(stream) {
       given[stream] = true;
-    },
-    live(stream, offset, data) {
-      if (done) return;
-      if (cursors[stream] !== offset || !startedSent || !sink.writable || offset + data.length > limit(stream)) {
-        pump();
-        return;
-      }
-      sink.output(stream, offset, data);
-      cursors[stream] = offset + data.length;
-      quiet = false;
     },
     pump,
     heartbeat() {

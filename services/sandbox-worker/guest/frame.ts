@@ -186,7 +186,10 @@ export function welcome(): Buffer {
 
 /** What the guest is to run. */
 export interface StartSpec {
+  /** Whether the process waits until it was placed in its cgroup. */
   readonly gated: boolean;
+  /** Whether that was done before, if it was prepared. */
+  readonly placed: boolean;
   readonly inputOpen: boolean;
   readonly workingDirectory: string;
   readonly args: readonly (string | Uint8Array)[];
@@ -198,7 +201,7 @@ export function start(number: bigint, spec: StartSpec): Buffer {
   const payload = 20 + texts.reduce((sum, text) => sum + 4 + text.length, 0);
   const buffer = frame(65, number, payload);
   let at = headerBytes;
-  buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0);
+  buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0) | (spec.placed ? 4 : 0);
   buffer.writeUInt32LE(0xffffffff, at + 4);
   buffer.writeUInt32LE(0xffffffff, at + 8);
   buffer.writeUInt32LE(spec.args.length, at + 12);
@@ -243,6 +246,11 @@ export function signal(number: bigint, signo: number, scope: 1 | 2 | 3): Buffer 
   buffer.writeUInt32LE(signo, headerBytes);
   buffer.writeUInt32LE(scope, headerBytes + 4);
   return buffer;
+}
+
+/** Asks for a process before it is known what it will run. */
+export function prepare(number: bigint): Buffer {
+  return frame(72, number, 0);
 }
 
 export function forget(number: bigint): Buffer {

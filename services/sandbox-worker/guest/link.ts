@@ -1,11 +1,12 @@
 import { timingSafeEqual } from 'node:crypto';
 import { chmodSync, rmSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Server, Socket } from 'node:net';
 import type { Logger } from '../../shared/log.ts';
 import { createFrameDecoder, type GuestFrames, GuestViolation, welcome } from './frame.ts';
 
 const unprovenLimit = 8;
 const helloTimeoutMs = 2_000;
+const readBufferBytes = 262_144;
 /** A guest that lets this much pile up does not read its socket. */
 const unreadLimitBytes = 16 * 1_048_576;
 
@@ -39,6 +40,7 @@ export async function listenForGuest(
   log: Logger,
 ): Promise<GuestLink> {
   const unproven = new Set<Socket>();
+  const decoders = new WeakMap<Socket, (chunk: Buffer) => void>();
   let guest: Socket | undefined;
 
   function drop(socket: Socket): void {
@@ -59,11 +61,12 @@ export async function listenForGuest(
     events.connected(highest);
   }
 
-  function accept(socket: Socket): void {
+  function accept(accepted: Socket): void {
+    const socket = withReadBuffer(accepted, (chunk) => take(socket, chunk));
     if (unproven.size >= unprovenLimit) drop(unproven.values().next().value as Socket);
     unproven.add(socket);
     socket.setTimeout(helloTimeoutMs, () => drop(socket));
-    const decode = createFrameDecoder(only(socket));
+    decoders.set(socket, createFrameDecoder(only(socket)));
     socket.on('error', () => drop(socket));
     socket.on('close', () => {
       unproven.delete(socket);
@@ -71,17 +74,19 @@ export async function listenForGuest(
       guest = undefined;
       events.disconnected();
     });
-    socket.on('data', (chunk) => {
-      try {
-        decode(chunk);
-        if (guest === socket) events.delivered();
-      } catch (error) {
-        if (!(error instanceof GuestViolation)) log.error({ err: error }, 'a guest frame could not be handled');
-        const proven = guest === socket;
-        drop(socket);
-        if (proven) events.violated((error as Error).message);
-      }
-    });
+    socket.resume();
+  }
+
+  function take(socket: Socket, chunk: Buffer): void {
+    try {
+      decoders.get(socket)?.(chunk);
+      if (guest === socket) events.delivered();
+    } catch (error) {
+      if (!(error instanceof GuestViolation)) log.error({ err: error }, 'a guest frame could not be handled');
+      const proven = guest === socket;
+      drop(socket);
+      if (proven) events.violated((error as Error).message);
+    }
   }
 
   /** The frames of one socket: HELLO first and once, the rest only from the proven guest. */
@@ -116,7 +121,7 @@ export async function listenForGuest(
   }
 
   rmSync(path, { force: true });
-  const server = createServer({ noDelay: true }, accept);
+  const server = createServer({ pauseOnConnect: true }, accept);
   await listening(server, path);
   // The session's user connects; only the sandbox can reach the directory.
   chmodSync(path, 0o666);
@@ -148,4 +153,22 @@ function listening(server: Server, path: string): Promise<void> {
       resolve();
     });
   });
+}
+
+/**
+ * The same connection, read into one buffer for ever: a socket that is accepted allocates for every read, and collecting
+ * that costs more than handling it. Node offers the buffer to new sockets only, so the handle moves to one.
+ */
+function withReadBuffer(accepted: Socket, take: (chunk: Buffer) => void): Socket {
+  const holder = accepted as Socket & { _handle: object | null };
+  const handle = holder._handle;
+  holder._handle = null;
+  // Without its handle it is an empty shell, which the server would count as open.
+  accepted.destroy();
+  const buffer = Buffer.allocUnsafeSlow(readBufferBytes);
+  const callback = (bytes: number) => {
+    take(buffer.subarray(0, bytes));
+    return true;
+  };
+  return new Socket({ handle, onread: { buffer, callback } } as ConstructorParameters<typeof Socket>[0]);
 }

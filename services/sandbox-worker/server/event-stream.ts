@@ -2,6 +2,7 @@ import type { ServerHttp2Stream } from 'node:http2';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError, toTrailers } from '../../shared/rpc-error.ts';
+import { returnBuffer } from '../execution/buffer-pool.ts';
 import { eventFrame, outputHead } from '../execution/event-frame.ts';
 import type { EventSink } from '../execution/subscription.ts';
 
@@ -23,11 +24,12 @@ export function createEventStream(stream: ServerHttp2Stream, log: Logger): Event
   stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' }, { waitForTrailers: true });
   stream.on('wantTrailers', () => stream.sendTrailers(trailers));
 
-  function write(buffer: Buffer): void {
+  function write(buffer: Buffer, written = () => {}): void {
     if (stream.destroyed || stream.writableEnded) return;
     queued += buffer.length;
     if (queued >= queueLimitBytes) full = true;
     stream.write(buffer, () => {
+      written();
       queued -= buffer.length;
       if (!full || queued > queueLimitBytes / 2) return;
       full = false;
@@ -46,7 +48,7 @@ export function createEventStream(stream: ServerHttp2Stream, log: Logger): Event
     output(which, offset, data) {
       stream.cork();
       write(outputHead(which, offset, data.length));
-      write(data);
+      write(data, () => returnBuffer(data));
       stream.uncork();
     },
     end() {

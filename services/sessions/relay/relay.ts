@@ -3,6 +3,9 @@ import { discard } from '../worker/worker-client.ts';
 import { errorOfStatus, isOurFault, statusOf } from '../worker/worker-status.ts';
 import type { GrpcCall } from './grpc-call.ts';
 
+/** What may wait for a client before the worker's stream is stopped. */
+const queueBytes = 262_144;
+
 /**
  * Passes a worker's response on as it comes: nothing is decoded, and a client that reads slowly slows its own stream
  * down and no other. Resolves with the worker's status when all was passed on; rejects where the worker broke off.
@@ -36,7 +39,10 @@ export function relay(call: GrpcCall, opened: ExecutionStream): Promise<Record<s
       status = statusOf(trailers);
     });
     up.on('data', (chunk: Buffer) => {
-      if (!down.destroyed && !call.over.aborted && !down.write(chunk)) up.pause();
+      if (down.destroyed || call.over.aborted) return;
+      const room = down.write(chunk);
+      // Frames come in small pieces: stopping at each would cost more than the memory it saves.
+      if (!room && down.writableLength > queueBytes) up.pause();
     });
     let failure: unknown = 'it ended early';
     up.on('error', (error) => {

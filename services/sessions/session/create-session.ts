@@ -37,24 +37,27 @@ export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
   /** Sessions between their quota check and their record, so that a burst does not pass the quota together. */
   const arriving = new Map<string, number>();
 
-  const checkQuota = async (project: string): Promise<void> => {
-    const live = (await sessions.ofProject(project)).filter((record) => !isTerminal(sessionOf(record).state)).length;
-    const count = live + (arriving.get(project) ?? 0);
-    if (count < limits.sessionsPerProject) return;
-    const message = `the project has ${count} live sessions, the limit (sessions_per_project); close one and try again`;
-    throw new DomainError('SESSION_QUOTA', message, { limit: String(limits.sessionsPerProject) });
+  /** No await between the count and the claim: of two that come together the second sees the first. */
+  const claim = (project: string, records: readonly SessionRecord[]): void => {
+    const live = records.filter((record) => !isTerminal(sessionOf(record).state)).length;
+    const others = arriving.get(project) ?? 0;
+    if (live + others >= limits.sessionsPerProject) throw quotaError(live + others, limits.sessionsPerProject);
+    arriving.set(project, others + 1);
+  };
+  const giveBack = (project: string): void => {
+    const others = (arriving.get(project) ?? 1) - 1;
+    if (others > 0) arriving.set(project, others);
+    else arriving.delete(project);
   };
   const record = async (project: string, request: CreateSessionRequest): Promise<SessionRecord> => {
-    await checkQuota(project);
-    const worker = placementOrder(workers.all(), start.promised)[0];
-    if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to take a session');
-    const made = newRecord(project, request, worker.workerId, deps);
-    arriving.set(project, (arriving.get(project) ?? 0) + 1);
+    claim(project, await sessions.ofProject(project));
     try {
+      const worker = placementOrder(workers.all(), start.promised)[0];
+      if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to take a session');
+      const made = newRecord(project, request, worker.workerId, deps);
       return (await sessions.create(made)) ?? (await sameRequest(sessions, made));
     } finally {
-      arriving.set(project, (arriving.get(project) ?? 1) - 1);
-      if (arriving.get(project) === 0) arriving.delete(project);
+      giveBack(project);
     }
   };
 
@@ -126,6 +129,11 @@ function newRecord(
     requestDigest: requestDigestBytes,
     activeTime: timestampFromMs(now),
   });
+}
+
+function quotaError(count: number, limit: number): DomainError {
+  const message = `the project has ${count} live sessions, the limit (sessions_per_project); close one and try again`;
+  return new DomainError('SESSION_QUOTA', message, { limit: String(limit) });
 }
 
 function failedError({ sessionId, reason, message }: Session): DomainError {

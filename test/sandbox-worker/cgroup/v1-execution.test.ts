@@ -32,7 +32,7 @@ async function place(workload: string): Promise<Placed> {
   if (!container) throw new Error('the container has no cgroup of its own');
   const namespacePid = Number(reported.said);
   const execution = container.execution(1n);
-  expect(execution.place(namespacePid)).toBe(true);
+  expect(await execution.place(namespacePid)).toBe(true);
   const up = text(createReadStream(join(reported.slot, 'up')));
   await writeFile(join(reported.slot, 'go'), 'go\n');
   await up;
@@ -105,7 +105,7 @@ describe.runIf(cgroups.kind === 'v1')('on a host with cgroup v1', () => {
     expect(successor?.existing(7n)).toBeUndefined();
     expect(successor?.existing(1n)?.kill(sigkill)).toBeGreaterThanOrEqual(1);
     await ended(placed);
-    expect(container.execution(1n).place(999_999)).toBe(false);
+    expect(await container.execution(1n).place(999_999)).toBe(false);
     await engine.remove(id);
     expect(cgroups.container(pid)).toBeUndefined();
     expect(successor?.existing(1n)).toBeUndefined();

@@ -30,7 +30,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(directory, { recursive: true }));
 
-test('the processes move to a leaf before controllers are enabled', () => {
+test('the processes move to a leaf before controllers are enabled', async () => {
   write('cgroup/docker/abc/cgroup.procs', '50\n');
   const cgroups = open();
   expect(cgroups.kind).toBe('v2');
@@ -39,22 +39,22 @@ test('the processes move to a leaf before controllers are enabled', () => {
   expect(read('cgroup/docker/abc/cgroup.subtree_control')).toContain('+pids');
 });
 
-test('a container whose processes already moved is found at the same place', () => {
+test('a container whose processes already moved is found at the same place', async () => {
   write('proc/50/cgroup', '0::/docker/abc/assay-init\n');
   write('cgroup/docker/abc/assay-3/cgroup.procs', '');
   expect(open().container(50)?.existing(3n)).toBeDefined();
   expect(open().container(50)?.existing(4n)).toBeUndefined();
 });
 
-test('the waiting child is placed by its pid in the container', () => {
+test('the waiting child is placed by its pid in the container', async () => {
   write('cgroup/docker/abc/assay-1/cgroup.procs', '');
   const execution = open().container(50)?.execution(1n);
-  expect(execution?.place(8)).toBe(true);
+  expect(await execution?.place(8)).toBe(true);
   expect(read('cgroup/docker/abc/assay-1/cgroup.procs')).toBe('60');
-  expect(execution?.place(60)).toBe(false);
+  expect(await execution?.place(60)).toBe(false);
 });
 
-test('usage is read from the files of v2, and a missing peak is 0', () => {
+test('usage is read from the files of v2, and a missing peak is 0', async () => {
   write('cgroup/docker/abc/assay-1/cpu.stat', 'usage_usec 1234\nuser_usec 1000\n');
   write('cgroup/docker/abc/assay-1/memory.events', 'low 0\noom 3\noom_kill 2\noom_group_kill 9\n');
   const execution = open().container(50)?.execution(1n);
@@ -66,7 +66,7 @@ test('usage is read from the files of v2, and a missing peak is 0', () => {
   expect(execution?.populated()).toBe(true);
 });
 
-test('SIGKILL uses cgroup.kill', () => {
+test('SIGKILL uses cgroup.kill', async () => {
   write('cgroup/docker/abc/assay-1/cgroup.kill', ' ');
   write('cgroup/docker/abc/assay-1/cgroup.procs', '60\n61\n0\n');
   expect(open().container(50)?.execution(1n).kill(9)).toBe(2);
@@ -78,7 +78,7 @@ test.each(['0::/', '0::/../../docker/abc', '', 'nonsense'])('a container in "%s"
   expect(open().container(50)).toBeUndefined();
 });
 
-test('without cgroups there are none', () => {
+test('without cgroups there are none', async () => {
   rmSync(join(directory, 'cgroup'), { recursive: true });
   expect(open().kind).toBe('none');
   expect(open().container(50)).toBeUndefined();
