@@ -1,6 +1,4 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 
 /** The text of a control file; empty where the cgroup or the file is gone. */
 export function readControl(file: string): string {
@@ -16,16 +14,6 @@ export function writeControl(file: string, value: string): boolean {
   try {
     // r+: control files exist already; nothing must be made where a cgroup is not.
     writeFileSync(file, value, { flag: 'r+' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Moves a process into the cgroup; false where one of them is gone. */
-export async function moveProcess(directory: string, pid: number): Promise<boolean> {
-  try {
-    await writeFile(join(directory, 'cgroup.procs'), String(pid), { flag: 'r+' });
     return true;
   } catch {
     return false;

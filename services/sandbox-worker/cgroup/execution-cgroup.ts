@@ -1,16 +1,13 @@
 /** The processes of one execution, held by a cgroup below their container's. */
 export interface ExecutionCgroup {
-  /**
-   * Moves the waiting child in, by its pid in the container's pid namespace; false if it is not found. Moving waits for
-   * every core of the machine to pass a quiet point, a millisecond or two, so it is done off the event loop.
-   */
+  /** Makes the cgroup and moves the waiting child in, by its pid in the container's pid namespace; false if it is gone. */
   place(namespacePid: number): Promise<boolean>;
   /** Signals every process while all are frozen, so that no fork escapes; returns how many were signalled. */
   kill(signal: number): number;
   usage(): ExecutionUsage;
   populated(): boolean;
   /** false while processes remain. */
-  remove(): boolean;
+  remove(): Promise<boolean>;
 }
 
 export interface ExecutionUsage {
@@ -21,7 +18,7 @@ export interface ExecutionUsage {
 
 /** The execution cgroups of one container. */
 export interface ContainerCgroups {
-  /** Makes the execution's cgroup, or takes the one that is there. */
+  /** The execution's cgroup, which exists once a process was placed in it. */
   execution(number: bigint): ExecutionCgroup;
   /** The execution's cgroup if it was made before, by this worker or by the one before it. */
   existing(number: bigint): ExecutionCgroup | undefined;

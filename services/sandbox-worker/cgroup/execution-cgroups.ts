@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from '../../shared/log.ts';
 import type { ExecutionCgroups } from './execution-cgroup.ts';
+import { createPlacer } from './placer.ts';
 import { openV1Container, v1Hierarchies } from './v1-container.ts';
 import { openV2Container } from './v2-container.ts';
 
@@ -20,12 +21,13 @@ export function createExecutionCgroups({ log, root = '/sys/fs/cgroup', proc = '/
     log.warn({ root }, 'cgroups cannot be written: executions are accounted and killed by the guest alone');
     return { kind, container: () => undefined };
   }
+  const placer = createPlacer();
   const open = kind === 'v1' ? openV1Container : openV2Container;
   return {
     kind,
     container(initPid) {
       try {
-        return open({ root, proc, initPid });
+        return open({ root, proc, initPid }, placer);
       } catch (error) {
         log.warn({ pid: initPid, reason: (error as Error).message }, 'the cgroup of a container cannot be used');
         return undefined;

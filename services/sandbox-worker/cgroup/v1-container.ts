@@ -1,23 +1,16 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ContainerProcess, cgroupPaths, findChild, ownPath } from './container-process.ts';
-import {
-  makeCgroup,
-  moveProcess,
-  readControl,
-  readField,
-  readNumber,
-  readPids,
-  removeCgroup,
-  writeControl,
-} from './control-file.ts';
+import { type ContainerProcess, cgroupPaths, ownPath } from './container-process.ts';
+import { makeCgroup, readControl, readField, readNumber, readPids, writeControl } from './control-file.ts';
 import type { ContainerCgroups, ExecutionCgroup } from './execution-cgroup.ts';
 import { signalFrozen } from './frozen-signal.ts';
+import type { Placer } from './placer.ts';
 
 export const v1Hierarchies = ['memory', 'freezer', 'cpuacct'] as const;
 
 /** How often the freezer is looked at before it is taken for stuck; each look is some microseconds. */
 const freezeLooks = 200;
+const gatherRounds = 16;
 
 interface Directories {
   readonly memory: string;
@@ -25,8 +18,11 @@ interface Directories {
   readonly cpuacct: string;
 }
 
-/** cgroup v1: one child in each of three hierarchies. */
-export function openV1Container(container: ContainerProcess): ContainerCgroups {
+/**
+ * cgroup v1: one child in the hierarchies that account, and one in the freezer when a kill needs it. Each costs every
+ * command, and few commands are killed.
+ */
+export function openV1Container(container: ContainerProcess, placer: Placer): ContainerCgroups {
   const paths = cgroupPaths(container);
   const below = (name: string) => join(container.root, name, ownPath(paths, name));
   const parent: Directories = { memory: below('memory'), freezer: below('freezer'), cpuacct: below('cpuacct') };
@@ -37,44 +33,53 @@ export function openV1Container(container: ContainerProcess): ContainerCgroups {
   });
   return {
     execution(number) {
-      const directories = child(number);
-      for (const name of v1Hierarchies) makeCgroup(directories[name]);
-      return createV1Execution(container, directories);
+      return createV1Execution(container, child(number), placer);
     },
     existing(number) {
       const directories = child(number);
-      return existsSync(directories.freezer) ? createV1Execution(container, directories) : undefined;
+      return existsSync(directories.memory) ? createV1Execution(container, directories, placer) : undefined;
     },
   };
 }
 
-function createV1Execution(container: ContainerProcess, { memory, freezer, cpuacct }: Directories): ExecutionCgroup {
+function createV1Execution(
+  container: ContainerProcess,
+  { memory, freezer, cpuacct }: Directories,
+  placer: Placer,
+): ExecutionCgroup {
+  // The memory comes last, since it says who belongs to the execution: a process in it is counted by the other too.
+  const directories = [cpuacct, memory];
   const state = join(freezer, 'freezer.state');
-  const pids = (): number[] => readPids(join(freezer, 'cgroup.procs'));
+  const pids = (): number[] => readPids(join(memory, 'cgroup.procs'));
   return {
-    async place(namespacePid) {
-      const pid = findChild(container, namespacePid);
-      if (pid === undefined) return false;
-      // The freezer comes last: a process in it is counted by the other two.
-      for (const directory of [memory, cpuacct, freezer]) {
-        if (!(await moveProcess(directory, pid))) return false;
-      }
-      return true;
-    },
+    place: (namespacePid) => placer.place(container, directories, namespacePid),
     kill: (signal) =>
-      signalFrozen({ freeze: () => freeze(state), thaw: () => void writeControl(state, 'THAWED'), pids }, signal),
+      signalFrozen(
+        { freeze: () => gather(freezer, pids) && freeze(state), thaw: () => void writeControl(state, 'THAWED'), pids },
+        signal,
+      ),
     usage: () => ({
       cpuMicros: Math.round(readNumber(join(cpuacct, 'cpuacct.usage')) / 1000),
       peakMemoryBytes: readNumber(join(memory, 'memory.max_usage_in_bytes')),
       oomKills: readField(join(memory, 'memory.oom_control'), 'oom_kill'),
     }),
     populated: () => pids().length > 0,
-    remove() {
-      // Looked at first, so that a busy one keeps all three and can still be accounted and killed.
-      if (pids().length > 0) return false;
-      return [memory, cpuacct, freezer].map(removeCgroup).every(Boolean);
-    },
+    // Looked at first, so that a busy one keeps all and can still be accounted and killed.
+    remove: async () => pids().length === 0 && placer.remove([...directories, freezer]),
   };
+}
+
+/** Brings every process of the execution into the freezer. What they fork there is born there, so a few rounds find all. */
+function gather(freezer: string, pids: () => number[]): boolean {
+  makeCgroup(freezer);
+  const procs = join(freezer, 'cgroup.procs');
+  for (let round = 0; round < gatherRounds; round += 1) {
+    const inside = new Set(readPids(procs));
+    const outside = pids().filter((pid) => !inside.has(pid));
+    if (outside.length === 0) return true;
+    for (const pid of outside) writeControl(procs, String(pid));
+  }
+  return false;
 }
 
 function freeze(state: string): boolean {

@@ -1,17 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ContainerProcess, cgroupPaths, findChild, ownPath } from './container-process.ts';
-import {
-  makeCgroup,
-  moveProcess,
-  readField,
-  readNumber,
-  readPids,
-  removeCgroup,
-  writeControl,
-} from './control-file.ts';
+import { type ContainerProcess, cgroupPaths, ownPath } from './container-process.ts';
+import { makeCgroup, readField, readNumber, readPids, writeControl } from './control-file.ts';
 import type { ContainerCgroups, ExecutionCgroup } from './execution-cgroup.ts';
 import { signalFrozen } from './frozen-signal.ts';
+import type { Placer } from './placer.ts';
 
 /** Where the guest lives: v2 gives controllers to children only while the parent itself holds no process. */
 const leaf = 'assay-init';
@@ -21,7 +14,7 @@ const freezeLooks = 200;
 const sigkill = 9;
 
 /** cgroup v2: one child directory. */
-export function openV2Container(container: ContainerProcess): ContainerCgroups {
+export function openV2Container(container: ContainerProcess, placer: Placer): ContainerCgroups {
   const path = ownPath(cgroupPaths(container), '');
   // After the move PID 1 is in the leaf, and the container's cgroup is the one above.
   const own = path.endsWith(`/${leaf}`) ? path.slice(0, -leaf.length - 1) : path;
@@ -30,12 +23,9 @@ export function openV2Container(container: ContainerProcess): ContainerCgroups {
   delegate(parent);
   const child = (number: bigint): string => join(parent, `assay-${number}`);
   return {
-    execution(number) {
-      makeCgroup(child(number));
-      return createV2Execution(container, child(number));
-    },
+    execution: (number) => createV2Execution(container, child(number), placer),
     existing(number) {
-      return existsSync(child(number)) ? createV2Execution(container, child(number)) : undefined;
+      return existsSync(child(number)) ? createV2Execution(container, child(number), placer) : undefined;
     },
   };
 }
@@ -54,15 +44,12 @@ function delegate(parent: string): void {
   if (!enabled[0]) throw new Error(`the memory controller cannot be enabled below ${parent}`);
 }
 
-function createV2Execution(container: ContainerProcess, directory: string): ExecutionCgroup {
+function createV2Execution(container: ContainerProcess, directory: string, placer: Placer): ExecutionCgroup {
   const pids = (): number[] => readPids(join(directory, 'cgroup.procs'));
   const freezer = join(directory, 'cgroup.freeze');
   const events = join(directory, 'cgroup.events');
   return {
-    async place(namespacePid) {
-      const pid = findChild(container, namespacePid);
-      return pid !== undefined && moveProcess(directory, pid);
-    },
+    place: (namespacePid) => placer.place(container, [directory], namespacePid),
     kill(signal) {
       if (signal === sigkill) {
         const found = pids().length;
@@ -81,7 +68,7 @@ function createV2Execution(container: ContainerProcess, directory: string): Exec
       oomKills: readField(join(directory, 'memory.events'), 'oom_kill'),
     }),
     populated: () => readField(events, 'populated') > 0,
-    remove: () => removeCgroup(directory),
+    remove: () => placer.remove([directory]),
   };
 }
 

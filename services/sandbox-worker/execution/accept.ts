@@ -22,12 +22,14 @@ export interface Surroundings {
 export function acceptRequest(
   number: bigint,
   request: ExecuteRequest,
+  acceptedMs: number,
   around: Surroundings,
 ): { spec: ExecutionSpec; startSpec: StartSpec } {
   const env = { ...around.env, ...request.env };
   return {
     spec: {
       number,
+      acceptedMs,
       id: request.executionId,
       fingerprint: fingerprintOf(request),
       summary: summaryOf(request),

@@ -60,6 +60,7 @@ export interface ExecutionSpec {
   readonly timeoutMs: number | undefined;
   readonly inputOpen: boolean;
   readonly keptBytes: number;
+  readonly acceptedMs: number;
 }
 
 /**
@@ -76,6 +77,8 @@ export class Execution implements Readable {
   /** How to start it, until it has started. */
   startSpec: StartSpec | undefined;
   private readonly host: ExecutionHost;
+  /** Whether an earlier process accepted it, and may have seen it start. */
+  private readonly adopted: boolean;
   private readonly outputs: Record<Stream, Output>;
   private readonly readers = new Set<Subscription>();
   private cgroup: ExecutionCgroup | undefined;
@@ -87,6 +90,7 @@ export class Execution implements Readable {
   constructor(spec: ExecutionSpec, startSpec: StartSpec | undefined, adopted: boolean, host: ExecutionHost) {
     this.spec = spec;
     this.startSpec = startSpec;
+    this.adopted = adopted;
     this.host = host;
     this.input = createInput(spec.number, spec.inputOpen, (frame) => host.send(frame));
     const acknowledge = (stream: Stream, offset: number) => host.send(ack(spec.number, stream, offset));
@@ -122,9 +126,11 @@ export class Execution implements Readable {
 
   /** Takes up what the journal of an earlier process says. */
   restore(record: JournalRecord['record']): void {
-    if (record.case === 'started' && record.value.time !== undefined) this.startedMs = timestampMs(record.value.time);
     if (record.case === 'doomed') this.doomed = record.value.reason as DoomReason;
-    if (record.case === 'finished') this.result = record.value.result;
+    if (record.case === 'finished') {
+      this.result = record.value.result;
+      this.startedMs = record.value.startTime === undefined ? undefined : timestampMs(record.value.startTime);
+    }
     if (record.case === 'refused') {
       const { reason, message } = record.value;
       this.refusal = new DomainError(isReason(reason) ? reason : 'PROGRAM_NOT_STARTED', message);
@@ -134,7 +140,7 @@ export class Execution implements Readable {
       this.outputs[2].complete(Number(record.value.stderrBytes));
       this.drained = true;
     }
-    if (this.result !== undefined || this.startedMs !== undefined) this.startSpec = undefined;
+    if (this.result !== undefined) this.startSpec = undefined;
   }
 
   onState(stdoutAcked: number, stderrAcked: number, inputReceived: number): void {
@@ -153,8 +159,7 @@ export class Execution implements Readable {
 
   onStarted(): void {
     if (this.startedMs === undefined) {
-      this.startedMs = Date.now();
-      this.record({ case: 'started', value: { time: timestampFromMs(this.startedMs) } });
+      this.startedMs = this.adopted ? this.spec.acceptedMs : Date.now();
     }
     this.startSpec = undefined;
     this.armDeadline();
@@ -215,7 +220,10 @@ export class Execution implements Readable {
         throw new GuestViolation(`CLOSED at ${stdoutBytes}/${stderrBytes}, expected ${stdout}/${stderr}`);
       }
       this.drained = true;
-      this.record({ case: 'drained', value: { stdoutBytes: BigInt(stdoutBytes), stderrBytes: BigInt(stderrBytes) } });
+      this.recordSoon({
+        case: 'drained',
+        value: { stdoutBytes: BigInt(stdoutBytes), stderrBytes: BigInt(stderrBytes) },
+      });
       this.wakeReaders();
     }
     this.forgetIfSettled();
@@ -302,10 +310,8 @@ export class Execution implements Readable {
   }
 
   /** Tries to free the cgroup; false while a process is left in it. */
-  removeCgroup(): boolean {
-    if (this.cgroup !== undefined && !this.cgroup.remove()) return false;
-    this.cgroup = undefined;
-    return true;
+  async removeCgroup(): Promise<boolean> {
+    return this.cgroup === undefined || this.cgroup.remove();
   }
 
   private acknowledge(): void {
@@ -337,7 +343,8 @@ export class Execution implements Readable {
   }
 
   private finish(result: ExecutionResult): void {
-    this.record({ case: 'finished', value: { result } });
+    const startTime = timestampFromMs(this.startedMs ?? Date.now());
+    this.recordSoon({ case: 'finished', value: { result, startTime } });
     this.result = result;
     this.wakeReaders();
     this.forgetIfSettled();
@@ -345,8 +352,11 @@ export class Execution implements Readable {
 
   private forgetIfSettled(): void {
     if (!this.settled) return;
-    this.host.send(forget(this.spec.number));
-    this.host.settled(this);
+    // Until the journal has it, the guest is the only one who knows.
+    this.host.journal.whenWritten(() => {
+      this.host.send(forget(this.spec.number));
+      this.host.settled(this);
+    });
     if (this.readers.size === 0) this.letGo();
   }
 
@@ -359,9 +369,15 @@ export class Execution implements Readable {
     for (const reader of [...this.readers]) reader.pump();
   }
 
+  private recordSoon(record: { case: string; value: object }): void {
+    this.host.journal.appendSoon(this.journalRecord(record));
+  }
+
   private record(record: { case: string; value: object }): void {
-    this.host.journal.append(
-      create(JournalRecordSchema, { number: this.spec.number, record } as never) as JournalRecord,
-    );
+    this.host.journal.append(this.journalRecord(record));
+  }
+
+  private journalRecord(record: { case: string; value: object }): JournalRecord {
+    return create(JournalRecordSchema, { number: this.spec.number, record } as never) as JournalRecord;
   }
 }

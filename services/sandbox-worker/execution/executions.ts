@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
@@ -56,8 +56,8 @@ export function createExecutions(
     ended: () => spares.make(),
   };
 
-  function add(number: bigint, request: ExecuteRequest, adopted: boolean): Execution {
-    const { spec, startSpec } = acceptRequest(number, request, around);
+  function add(number: bigint, request: ExecuteRequest, acceptedMs: number, adopted: boolean): Execution {
+    const { spec, startSpec } = acceptRequest(number, request, acceptedMs, around);
     const execution = new Execution(spec, startSpec, adopted, executionHost);
     byId.set(spec.id, execution);
     byNumber.set(number, execution);
@@ -68,8 +68,10 @@ export function createExecutions(
 
   function replay(): void {
     for (const { number, record } of records) {
-      if (record.case === 'accepted' && record.value.request !== undefined) add(number, record.value.request, true);
-      else byNumber.get(number)?.restore(record);
+      if (record.case === 'accepted' && record.value.request !== undefined) {
+        const { request, time } = record.value;
+        add(number, request, time === undefined ? 0 : timestampMs(time), true);
+      } else byNumber.get(number)?.restore(record);
     }
     for (const execution of unsettled) if (execution.settled) unsettled.delete(execution);
   }
@@ -85,7 +87,12 @@ export function createExecutions(
     unsettled.delete(execution);
     leftovers.add(execution);
     setImmediate(() => {
-      for (const one of leftovers) if (one.removeCgroup()) leftovers.delete(one);
+      for (const one of leftovers) {
+        one.removeCgroup().then(
+          (gone) => gone && leftovers.delete(one),
+          () => {},
+        );
+      }
     });
   }
 
@@ -109,9 +116,10 @@ export function createExecutions(
         throw new DomainError('EXECUTION_QUOTA', message, { limit: String(limit) });
       }
       const number = last + 1n;
-      const accepted = { request, time: timestampFromMs(Date.now()) };
+      const acceptedMs = Date.now();
+      const accepted = { request, time: timestampFromMs(acceptedMs) };
       host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
-      const execution = add(number, request, false);
+      const execution = add(number, request, acceptedMs, false);
       if (synced) execution.begin(spares.take(number));
       return execution;
     },

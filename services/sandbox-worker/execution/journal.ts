@@ -8,7 +8,12 @@ import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/work
  * not flushed to the disk, because a machine that dies takes its sandboxes with it.
  */
 export interface Journal {
+  /** Writes now, after what is to be written soon. */
   append(record: JournalRecord): void;
+  /** Writes when the present turn of the event loop is over, together with what else comes up in it. */
+  appendSoon(record: JournalRecord): void;
+  /** Calls back when everything appended so far is written. */
+  whenWritten(callback: () => void): void;
   close(): void;
 }
 
@@ -19,18 +24,42 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
   const fd = openSync(path, 0o101, 0o600);
   ftruncateSync(fd, bytes);
   let end = bytes;
-  return {
-    records,
-    journal: {
-      append(record) {
-        const encoded = sizeDelimitedEncode(JournalRecordSchema, record);
-        let done = 0;
-        while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, end + done);
-        end += encoded.length;
-      },
-      close: () => closeSync(fd),
+  let waiting: Uint8Array[] = [];
+  let callbacks: Array<() => void> = [];
+  let scheduled: NodeJS.Immediate | undefined;
+
+  function write(): void {
+    clearImmediate(scheduled);
+    scheduled = undefined;
+    const encoded = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting);
+    waiting = [];
+    let done = 0;
+    while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, end + done);
+    end += encoded.length;
+    const called = callbacks;
+    callbacks = [];
+    for (const callback of called) callback();
+  }
+
+  const journal: Journal = {
+    append(record) {
+      waiting.push(sizeDelimitedEncode(JournalRecordSchema, record));
+      write();
+    },
+    appendSoon(record) {
+      waiting.push(sizeDelimitedEncode(JournalRecordSchema, record));
+      scheduled ??= setImmediate(write);
+    },
+    whenWritten(callback) {
+      if (waiting.length === 0) callback();
+      else callbacks.push(callback);
+    },
+    close() {
+      if (waiting.length > 0) write();
+      closeSync(fd);
     },
   };
+  return { records, journal };
 }
 
 function readRecords(data: Uint8Array): { records: JournalRecord[]; bytes: number } {

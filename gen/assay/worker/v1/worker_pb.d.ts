@@ -566,17 +566,9 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
     case: "accepted";
   } | {
     /**
-     * The program runs.
-     *
-     * @generated from field: assay.worker.v1.JournalStarted started = 3;
-     */
-    value: JournalStarted;
-    case: "started";
-  } | {
-    /**
      * A cause of the coming end was set before the end itself, so that it survives the worker.
      *
-     * @generated from field: assay.worker.v1.JournalDoomed doomed = 4;
+     * @generated from field: assay.worker.v1.JournalDoomed doomed = 3;
      */
     value: JournalDoomed;
     case: "doomed";
@@ -584,7 +576,7 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
     /**
      * The execution ended.
      *
-     * @generated from field: assay.worker.v1.JournalFinished finished = 5;
+     * @generated from field: assay.worker.v1.JournalFinished finished = 4;
      */
     value: JournalFinished;
     case: "finished";
@@ -592,7 +584,7 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
     /**
      * The execution could not be started.
      *
-     * @generated from field: assay.worker.v1.JournalRefused refused = 6;
+     * @generated from field: assay.worker.v1.JournalRefused refused = 5;
      */
     value: JournalRefused;
     case: "refused";
@@ -600,7 +592,7 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
     /**
      * Nobody holds the output streams any more.
      *
-     * @generated from field: assay.worker.v1.JournalDrained drained = 7;
+     * @generated from field: assay.worker.v1.JournalDrained drained = 6;
      */
     value: JournalDrained;
     case: "drained";
@@ -641,26 +633,6 @@ export declare type JournalAccepted = Message<"assay.worker.v1.JournalAccepted">
 export declare const JournalAcceptedSchema: GenMessage<JournalAccepted>;
 
 /**
- * JournalStarted records the start.
- *
- * @generated from message assay.worker.v1.JournalStarted
- */
-export declare type JournalStarted = Message<"assay.worker.v1.JournalStarted"> & {
-  /**
-   * When the program was seen running.
-   *
-   * @generated from field: google.protobuf.Timestamp time = 1;
-   */
-  time?: Timestamp | undefined;
-};
-
-/**
- * Describes the message assay.worker.v1.JournalStarted.
- * Use `create(JournalStartedSchema)` to create a new message.
- */
-export declare const JournalStartedSchema: GenMessage<JournalStarted>;
-
-/**
  * JournalDoomed records why the execution is being ended.
  *
  * @generated from message assay.worker.v1.JournalDoomed
@@ -692,6 +664,13 @@ export declare type JournalFinished = Message<"assay.worker.v1.JournalFinished">
    * @generated from field: assay.v1.ExecutionResult result = 1;
    */
   result?: ExecutionResult | undefined;
+
+  /**
+   * When the program was seen running.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 2;
+   */
+  startTime?: Timestamp | undefined;
 };
 
 /**

@@ -1,0 +1,20 @@
+import { join } from 'node:path';
+import { type ContainerProcess, findChild } from './container-process.ts';
+import { makeCgroup, removeCgroup, writeControl } from './control-file.ts';
+
+/** Makes the cgroups of an execution and moves its waiting child in; false where the child or the container is gone. */
+export function placeChild(container: ContainerProcess, directories: readonly string[], namespacePid: number): boolean {
+  try {
+    for (const directory of directories) makeCgroup(directory);
+  } catch {
+    return false;
+  }
+  const pid = findChild(container, namespacePid);
+  if (pid === undefined) return false;
+  return directories.every((directory) => writeControl(join(directory, 'cgroup.procs'), String(pid)));
+}
+
+/** Removes the cgroups of an execution; false while they hold processes. */
+export function removeCgroups(directories: readonly string[]): boolean {
+  return directories.map(removeCgroup).every(Boolean);
+}
