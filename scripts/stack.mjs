@@ -12,6 +12,8 @@ import { accepts, freePort, isFree } from './stack/port.mjs';
 import { keptSecret, randomName } from './stack/secrets.mjs';
 
 const readyWithinMs = 60_000;
+/** A small young generation: the buffers of a stream die in it instead of growing the heap, and it is no slower. */
+const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=4'];
 /** In the order of their start; they are stopped in the opposite order. */
 const graceMs = { nats: 10_000, worker: 60_000, sessions: 20_000 };
 
@@ -71,7 +73,7 @@ async function assemble({ setup, dataDir, lock, listen = '127.0.0.1:0', onStop =
     ['sessions', 'sessions'],
   ]) {
     const main = join(repository, 'services', directory, 'main.ts');
-    add(name, setup.nodePath, ['--disable-warning=ExperimentalWarning', main], settings[name]);
+    add(name, setup.nodePath, [...nodeFlags, main], settings[name]);
   }
   const handle = createHandle({ children, address, lock, dataDir, broker, key, files, installation });
   return { handle, begin: (signal) => begin(children, broker, handle, signal) };

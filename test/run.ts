@@ -12,6 +12,7 @@ export function runId(): string {
 /** The directory below which a run keeps all its files. */
 export function runDirectory(): string {
   const directory = join(tmpdir(), `assay-${runId()}`);
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  // Programs of other users are run from below it.
+  mkdirSync(directory, { recursive: true, mode: 0o711 });
   return directory;
 }

@@ -39,7 +39,7 @@ export function createClient(options: ClientOptions): Client {
   }
   return {
     endpoint,
-    sessions: createSessions(connection.transport, caller),
+    sessions: createSessions(connection, caller),
     keys: createKeys(connection.transport, caller),
     server: createServer(connection.transport, caller),
     close,

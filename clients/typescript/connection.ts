@@ -5,12 +5,16 @@ import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-no
 const streamWindowBytes = 1024 * 1024;
 const connectionWindowBytes = 8 * 1024 * 1024;
 const largestMessageBytes = 64 * 1024 * 1024;
+// In MB. A request over it makes node reset its own stream, and the server's refusal is never read.
+const sessionMemory = 64;
 const pingIntervalMs = 15_000;
 const pingTimeoutMs = 15_000;
 
 export interface Connection {
   readonly endpoint: string;
   readonly transport: Transport;
+  /** Opens a call that is framed by hand. */
+  request(path: string): Promise<http2.ClientHttp2Stream>;
   /** Breaks every open call and frees the socket. */
   close(): void;
 }
@@ -25,11 +29,25 @@ export function createConnection(endpoint: string, apiKey: string | undefined): 
     readMaxBytes: largestMessageBytes,
     interceptors: apiKey === undefined ? [] : [authorize(apiKey)],
   });
-  return { endpoint, transport, close: () => manager.abort() };
+  const headers = {
+    'content-type': 'application/grpc+proto',
+    te: 'trailers',
+    ...(apiKey === undefined ? {} : { authorization: toAuthorization(apiKey) }),
+  };
+  return {
+    endpoint,
+    transport,
+    request: (path) => manager.request('POST', path, headers, {}),
+    close: () => manager.abort(),
+  };
+}
+
+function toAuthorization(apiKey: string): string {
+  return `Bearer ${apiKey}`;
 }
 
 function authorize(apiKey: string): Interceptor {
-  const authorization = `Bearer ${apiKey}`;
+  const authorization = toAuthorization(apiKey);
   return (next) => (request) => {
     request.header.set('authorization', authorization);
     return next(request);
@@ -41,7 +59,8 @@ class WideSessionManager extends Http2SessionManager {
   private readonly widened = new WeakSet<http2.ClientHttp2Session>();
 
   constructor(endpoint: string) {
-    super(endpoint, { pingIntervalMs, pingTimeoutMs }, { settings: { initialWindowSize: streamWindowBytes } });
+    const settings = { initialWindowSize: streamWindowBytes };
+    super(endpoint, { pingIntervalMs, pingTimeoutMs }, { settings, maxSessionMemory: sessionMemory });
   }
 
   override async request(...call: Parameters<Http2SessionManager['request']>): Promise<http2.ClientHttp2Stream> {

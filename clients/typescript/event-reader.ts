@@ -1,7 +1,8 @@
-import { type Gap, OutputStream, type ExecutionEvent as WireEvent } from '../../gen/assay/v1/execution_pb.js';
+import { type Gap, OutputStream } from '../../gen/assay/v1/execution_pb.js';
 import { AssayError } from './assay-error.ts';
 import { type ExecutionEvent, type ExecutionResult, toResult } from './execution-event.ts';
 import { createOutputCursor } from './output-cursor.ts';
+import type { ReceivedEvent } from './received-event.ts';
 import { toDate } from './time.ts';
 
 export interface Offsets {
@@ -15,7 +16,7 @@ export interface EventReader {
   readonly started: boolean;
   readonly offsets: Offsets;
   /** What is new in an event, or undefined. Throws a transient OUTPUT_HOLE where bytes are missing. */
-  read(event: WireEvent): ExecutionEvent | undefined;
+  read(event: ReceivedEvent): ExecutionEvent | undefined;
 }
 
 export function createEventReader(from: Offsets, alreadyStarted: boolean): EventReader {
@@ -48,7 +49,7 @@ export function createEventReader(from: Offsets, alreadyStarted: boolean): Event
     get offsets() {
       return { stdout: stdout.position, stderr: stderr.position };
     },
-    read({ event }) {
+    read(event) {
       switch (event.case) {
         case 'stdout':
         case 'stderr': {

@@ -40,11 +40,15 @@ export function createExecution(parts: ExecutionParts): Execution {
   const started = first.then(() => undefined);
   started.catch((error) => result.reject(error));
   let consumed = false;
+  let finished = false;
 
   async function* iterate(): AsyncGenerator<ExecutionEvent, void, undefined> {
     try {
       for (let step = await first; step.done !== true; step = await parts.events.next()) {
-        if (step.value.type === 'finished') result.resolve(step.value.result);
+        if (step.value.type === 'finished') {
+          finished = true;
+          result.resolve(step.value.result);
+        }
         yield step.value;
       }
     } catch (error) {
@@ -52,7 +56,7 @@ export function createExecution(parts: ExecutionParts): Execution {
       throw error;
     } finally {
       await parts.events.return();
-      result.reject(new AssayError('DETACHED', 'the reader left before the end', { code: 'CANCELED' }));
+      if (!finished) result.reject(new AssayError('DETACHED', 'the reader left before the end', { code: 'CANCELED' }));
     }
   }
 

@@ -7,6 +7,7 @@ import {
 } from '../../gen/assay/v1/execution_pb.js';
 import { type Caller, present } from './caller.ts';
 import { createEventReader, type EventReader } from './event-reader.ts';
+import type { EventStreams } from './event-streams.ts';
 import { createExecution, type Execution } from './execution.ts';
 import { type ExecutionResult, toResult } from './execution-event.ts';
 import { followExecution, type OpenStream } from './follow.ts';
@@ -63,7 +64,12 @@ export interface Executions {
   list(): AsyncIterable<ExecutionInfo>;
 }
 
-export function createExecutions(rpc: Client<typeof ExecutionService>, caller: Caller, sessionId: string): Executions {
+export function createExecutions(
+  rpc: Client<typeof ExecutionService>,
+  streams: EventStreams,
+  caller: Caller,
+  sessionId: string,
+): Executions {
   function follow(executionId: string, reader: EventReader, open: OpenStream, signal?: AbortSignal): Execution {
     const detaching = new AbortController();
     const ending = signal === undefined ? detaching.signal : AbortSignal.any([signal, detaching.signal]);
@@ -82,10 +88,10 @@ export function createExecutions(rpc: Client<typeof ExecutionService>, caller: C
     });
   }
 
-  function attachFrom(executionId: string, reader: EventReader, followBackground: boolean, signal: AbortSignal) {
+  function attachFrom(executionId: string, reader: EventReader, followBackground: boolean) {
     const { stdout, stderr } = reader.offsets;
     const [stdoutOffset, stderrOffset] = [BigInt(stdout), BigInt(stderr)];
-    return rpc.attach({ sessionId, executionId, stdoutOffset, stderrOffset, followBackground }, { signal });
+    return streams.attach({ sessionId, executionId, stdoutOffset, stderrOffset, followBackground });
   }
 
   function inputOf(executionId: string, ready: () => Promise<void>): InputWriter {
@@ -106,14 +112,14 @@ export function createExecutions(rpc: Client<typeof ExecutionService>, caller: C
       const request = { sessionId, executionId, program: toProgramField(program), ...toRequestFields(options) };
       const reader = createEventReader({ stdout: 0, stderr: 0 }, false);
       // The same id never runs twice, so as long as no start was seen the whole request is simply sent again.
-      const open: OpenStream = (seen, signal) =>
-        seen.started ? attachFrom(executionId, seen, false, signal) : rpc.execute(request, { signal });
+      const open: OpenStream = (seen) =>
+        seen.started ? attachFrom(executionId, seen, false) : streams.execute(request);
       return follow(executionId, reader, open, options.signal);
     },
     attach(executionId, options = {}) {
       const from = { stdout: options.stdoutOffset ?? 0, stderr: options.stderrOffset ?? 0 };
       const background = options.followBackground ?? false;
-      const open: OpenStream = (seen, signal) => attachFrom(executionId, seen, background, signal);
+      const open: OpenStream = (seen) => attachFrom(executionId, seen, background);
       return follow(executionId, createEventReader(from, true), open, options.signal);
     },
     async get(executionId) {

@@ -1,11 +1,11 @@
-import type { ExecutionEvent as WireEvent } from '../../gen/assay/v1/execution_pb.js';
 import { AssayError, toAssayError } from './assay-error.ts';
 import type { Caller } from './caller.ts';
 import type { EventReader } from './event-reader.ts';
+import type { EventStream } from './event-stream.ts';
 import type { ExecutionEvent } from './execution-event.ts';
 
 /** Opens one stream of an execution's events: Execute or Attach, whichever fits what the reader has seen. */
-export type OpenStream = (reader: EventReader, signal: AbortSignal) => AsyncIterable<{ event?: WireEvent | undefined }>;
+export type OpenStream = (reader: EventReader) => EventStream;
 
 /** A hole that stays after this many fresh streams is the server's fault and will not go away. */
 const holesForgiven = 3;
@@ -27,23 +27,25 @@ export async function* followExecution(
   let holes = 0;
   let barrenStreams = 0;
   for (;;) {
-    // Connect does not end a call when its iterator is dropped, so each stream has an abort of its own.
-    const call = new AbortController();
-    const detach = () => call.abort();
+    let stream: EventStream | undefined;
+    const detach = () => stream?.close();
     signal.addEventListener('abort', detach);
     let failure: AssayError;
     try {
       signal.throwIfAborted();
-      for await (const message of open(reader, call.signal)) {
-        if (message.event === undefined) continue;
+      stream = open(reader);
+      for (let batch = await stream.next(); batch !== undefined; batch = await stream.next()) {
         patience.answered();
-        const event = reader.read(message.event);
-        if (event === undefined) continue;
-        patience.progressed();
-        barrenStreams = 0;
-        if (event.type !== 'started' && event.type !== 'heartbeat') holes = 0;
-        yield event;
-        if (event.type === 'finished') return;
+        for (const received of batch) {
+          const event = reader.read(received);
+          if (event === undefined) continue;
+          patience.progressed();
+          barrenStreams = 0;
+          if (event.type !== 'started' && event.type !== 'heartbeat') holes = 0;
+          yield event;
+          if (event.type === 'finished') return;
+          signal.throwIfAborted();
+        }
       }
       failure = new AssayError('CONNECTION_LOST', 'the stream ended before the execution did', {
         code: 'UNAVAILABLE',
@@ -54,7 +56,7 @@ export async function* followExecution(
       if (failure.reason === 'OUTPUT_HOLE' && ++holes > holesForgiven) throw failure;
     } finally {
       signal.removeEventListener('abort', detach);
-      call.abort();
+      stream?.close();
     }
     if (++barrenStreams > barrenStreamsForgiven) throw failure;
     await patience.wait(failure, signal);

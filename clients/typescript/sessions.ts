@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { createClient, type Transport } from '@connectrpc/connect';
+import { createClient } from '@connectrpc/connect';
 import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import { SessionService, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { type Caller, present } from './caller.ts';
+import type { Connection } from './connection.ts';
+import { createEventStreams } from './event-streams.ts';
 import { createExecutions } from './executions.ts';
 import { createSessionHandle, type Session } from './session.ts';
 import {
@@ -43,12 +45,13 @@ export interface Sessions {
   list(options?: ListSessionsOptions): AsyncIterable<SessionInfo>;
 }
 
-export function createSessions(transport: Transport, caller: Caller): Sessions {
-  const rpc = createClient(SessionService, transport);
-  const executionRpc = createClient(ExecutionService, transport);
+export function createSessions(connection: Connection, caller: Caller): Sessions {
+  const rpc = createClient(SessionService, connection.transport);
+  const executionRpc = createClient(ExecutionService, connection.transport);
+  const streams = createEventStreams(connection);
 
   function handle(info: SessionInfo): Session {
-    return createSessionHandle(rpc, caller, createExecutions(executionRpc, caller, info.id), info);
+    return createSessionHandle(rpc, caller, createExecutions(executionRpc, streams, caller, info.id), info);
   }
 
   return {

@@ -82,7 +82,7 @@ static void a_bad_header_is_broken_before_its_payload_comes(void)
 	CHECK(decode_one(GO, 1, 1, 0) == DECODED_BROKEN);
 	CHECK(decode_one(GO, 0, 1, 0) == DECODED_FRAME);
 	CHECK(decode_one(HELLO, 0, 0, 44) == DECODED_BROKEN);
-	CHECK(decode_one(FORGET + 1, 0, 1, 0) == DECODED_BROKEN);
+	CHECK(decode_one(PREPARE + 1, 0, 1, 0) == DECODED_BROKEN);
 }
 
 static size_t put_start(uint8_t *p, uint32_t argc, uint32_t envc, const char *const *strings, int count)
@@ -133,7 +133,7 @@ static void a_start_that_lies_is_refused(void)
 	length = put_start(bytes, 1, 0, strings, 3); /* more than was counted */
 	CHECK(!start_decode(bytes, length, &s));
 	length = put_start(bytes, 2, 0, strings, 3);
-	bytes[0] = 4; /* a flag nobody knows */
+	bytes[0] = 8; /* a flag nobody knows */
 	CHECK(!start_decode(bytes, length, &s));
 }
 

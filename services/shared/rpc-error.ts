@@ -38,7 +38,15 @@ export function toTrailers(error: ConnectError): Record<string, string> {
   const status = create(StatusSchema, { code: error.code, message: error.rawMessage, details });
   return {
     'grpc-status': String(error.code),
-    'grpc-message': encodeURIComponent(error.rawMessage),
+    'grpc-message': percentEncode(error.rawMessage),
     'grpc-status-details-bin': Buffer.from(toBinary(StatusSchema, status)).toString('base64').replace(/=+$/, ''),
   };
+}
+
+/** Only what the protocol asks for is escaped: printable ASCII stays as it is, since not every client undoes more. */
+function percentEncode(message: string): string {
+  const escape = (byte: number) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+  return Array.from(Buffer.from(message), (byte) =>
+    byte < 0x20 || byte > 0x7e || byte === 0x25 ? escape(byte) : String.fromCharCode(byte),
+  ).join('');
 }

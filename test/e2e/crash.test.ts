@@ -21,7 +21,8 @@ async function killAgainAndAgain(name: ChildName, commandSent: () => Promise<voi
     } else {
       await delay(Math.random() * 400);
     }
-    stack.stack.kill(name);
+    // One that is just being started again is waited for: only a kill that hit counts.
+    while (!stack.stack.kill(name)) await delay(10);
     await stack.stack.ready();
   }
 }

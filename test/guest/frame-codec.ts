@@ -20,6 +20,7 @@ export const type = {
   INPUT_END: 69,
   SIGNAL: 70,
   FORGET: 71,
+  PREPARE: 72,
 } as const;
 
 export interface Frame {
@@ -35,6 +36,8 @@ export interface StartRequest {
   readonly cwd?: string;
   readonly gated?: boolean;
   readonly input?: boolean;
+  /** The process was prepared and needs no GO. */
+  readonly placed?: boolean;
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -68,7 +71,7 @@ export function readU64(bytes: Buffer, at: number): number {
 
 export function encodeStart(number: number, request: StartRequest): Buffer {
   const env = request.env ?? ['PATH=/usr/local/bin:/usr/bin:/bin'];
-  const flags = (request.gated ? 1 : 0) | (request.input ? 2 : 0);
+  const flags = (request.gated ? 1 : 0) | (request.input ? 2 : 0) | (request.placed ? 4 : 0);
   const strings = [request.cwd ?? '/', ...request.argv, ...env].flatMap((text) => {
     const bytes = Buffer.from(text);
     return [u32(bytes.length), bytes];

@@ -1,9 +1,9 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { runDirectory } from '../run.ts';
 import { createTestWorker, type TestWorker } from './test-worker.ts';
 
 export const run = promisify(execFile);
@@ -27,7 +27,7 @@ export async function createGuestBuild(): Promise<GuestBuild> {
   await run('gcc', ['--version']).catch(() => {
     throw new Error('gcc was not found; the guest is tested as built here: type `apt-get install gcc make libc6-dev`');
   });
-  const directory = await mkdtemp(join(tmpdir(), 'assay-guest-'));
+  const directory = await mkdtemp(join(runDirectory(), 'guest-'));
   await chmod(directory, 0o755);
   const sources = join(import.meta.dirname, '../../guest');
   return {

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runDirectory } from '../run.ts';
 import { type NatsProcess, startNats } from '../shared/store/nats-process.ts';
 import { adminKey } from './running-service.ts';
 
@@ -12,7 +12,7 @@ let nats: NatsProcess;
 let directory: string;
 beforeAll(async () => {
   nats = await startNats();
-  directory = mkdtempSync(join(tmpdir(), 'assay-sessions-'));
+  directory = mkdtempSync(join(runDirectory(), 'sessions-'));
 });
 afterAll(async () => {
   await nats.stop();

@@ -1,5 +1,4 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
@@ -16,6 +15,7 @@ import { createNatsSessionStore } from '../../services/shared/store/nats-session
 import { createNatsWorkerStore } from '../../services/shared/store/nats-worker-store.ts';
 import type { SessionStore } from '../../services/shared/store/session-store.ts';
 import type { WorkerStore } from '../../services/shared/store/worker-store.ts';
+import { runDirectory } from '../run.ts';
 import { type NatsProcess, startNats } from '../shared/store/nats-process.ts';
 import { startWorkerDouble, type WorkerDouble, type WorkerDoubleOptions } from './worker-double.ts';
 
@@ -104,7 +104,7 @@ function credentials({ url, user, password }: NatsProcess) {
 }
 
 function configFor(nats: NatsProcess, env: Record<string, string>): SessionsConfig {
-  const directory = mkdtempSync(join(tmpdir(), 'assay-sessions-'));
+  const directory = mkdtempSync(join(runDirectory(), 'sessions-'));
   const file = (name: string, text: string): string => {
     writeFileSync(join(directory, name), text, { mode: 0o600 });
     return join(directory, name);

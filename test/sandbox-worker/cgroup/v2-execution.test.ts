@@ -1,9 +1,9 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createExecutionCgroups } from '../../../services/sandbox-worker/cgroup/execution-cgroups.ts';
 import { createLog } from '../../../services/shared/log.ts';
+import { runDirectory } from '../../run.ts';
 
 // Ordinary files in place of the kernel's: what is read and written, not what the kernel does with it.
 const log = createLog('test', 'silent');
@@ -17,7 +17,7 @@ const read = (path: string): string => readFileSync(join(directory, path), 'utf8
 const open = () => createExecutionCgroups({ log, root: join(directory, 'cgroup'), proc: join(directory, 'proc') });
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'assay-cgroup-test-'));
+  directory = mkdtempSync(join(runDirectory(), 'cgroup-test-'));
   write('cgroup/cgroup.controllers', 'cpu memory pids\n');
   write('cgroup/docker/abc/cgroup.procs', '');
   write('cgroup/docker/abc/cgroup.subtree_control', '          ');

@@ -11,7 +11,7 @@ let imageId: string;
 
 beforeAll(async () => {
   engine = await host.engine({ command: ['/bin/sleep', 'infinity'] });
-  imageId = (await engine.image(await baseImage(host.docker))).id;
+  imageId = (await engine.image(baseImage())).id;
 });
 
 afterAll(async () => {

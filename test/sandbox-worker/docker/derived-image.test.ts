@@ -53,7 +53,7 @@ const read = (id: string, path: string) => inside(id, (container) => readRegular
 const header = (id: string, path: string) => inside(id, (container) => readHeader(container, path));
 
 test('the base image is used as it is', async () => {
-  const reference = await baseImage(host.docker);
+  const reference = baseImage();
   const image = await engine.image(reference);
   expect(image.id).toBe((await host.docker.getImage(reference).inspect()).Id);
   expect(image).toMatchObject({ home: '/home/agent', workingDirectory: '/workspace' });
@@ -119,7 +119,7 @@ test('a declared volume is not made a directory of the host', async () => {
 });
 
 test('a health check of the image does not run', async () => {
-  const base = await baseImage(host.docker);
+  const base = baseImage();
   const container = await host.docker.createContainer({ Image: base, Cmd: ['/bin/true'] });
   made.push(`assay-test/health:${host.installation}`);
   await container.commit({ repo: 'assay-test/health', tag: host.installation, changes: 'HEALTHCHECK CMD /bin/true' });

@@ -62,7 +62,7 @@ test('many small files run into the limit, not into the host', async () => {
 
 test('what the engine wrote into the layer at creation is still there, with its owner', async () => {
   // A working directory that the image lacks is made by the engine at creation, in the layer that the disk covers.
-  const base = (await host.docker.getImage(await baseImage(host.docker)).inspect()).Id;
+  const base = (await host.docker.getImage(baseImage()).inspect()).Id;
   const tagged = { repo: 'assay-test/workdir', tag: host.installation };
   const container = await host.docker.createContainer({ Image: base, Cmd: ['/bin/true'] });
   await container.commit({ ...tagged, changes: 'WORKDIR /made/by/engine' });
@@ -81,7 +81,7 @@ test('what the engine wrote into the layer at creation is still there, with its 
 test('an engine that cannot limit a disk refuses to run unless the operator accepts it', async () => {
   const command = ['/bin/sleep', 'infinity'];
   const unprobed = { socketPath, log, templateDirectory: host.directory, command };
-  const spec = host.spec(await baseImage(host.docker));
+  const spec = host.spec(baseImage());
   expect(createEngine(unprobed).capabilities).toEqual([]);
   await expect(createEngine(unprobed).run(spec)).rejects.toMatchObject({
     reason: 'ENGINE_FAILED',

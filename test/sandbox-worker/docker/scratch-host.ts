@@ -10,17 +10,18 @@ import {
   readdirSync,
   rmSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import Docker from 'dockerode';
+import { inject } from 'vitest';
 import { createEngine } from '../../../services/sandbox-worker/docker/docker-engine.ts';
 import type { ContainerSpec, Engine, EngineDeps } from '../../../services/sandbox-worker/docker/engine.ts';
 import { backingFile } from '../../../services/sandbox-worker/docker/loop-disk.ts';
 import { readMounts } from '../../../services/sandbox-worker/docker/mount-table.ts';
 import { createLog } from '../../../services/shared/log.ts';
+import { runDirectory, runId } from '../../run.ts';
 
-export const socketPath = process.env.ASSAY_DOCKER_SOCKET ?? '/var/run/docker.sock';
+export const socketPath = inject('setup').dockerSocket;
 export const log = createLog('test', 'silent');
 export const mebibyte = 1024 * 1024;
 
@@ -52,19 +53,15 @@ export interface Leftovers {
   readonly diskFiles: string[];
 }
 
-export async function baseImage(docker: Docker): Promise<string> {
-  if (process.env.ASSAY_BASE_IMAGE) return process.env.ASSAY_BASE_IMAGE;
-  const [newest] = await docker.listImages({ filters: { reference: ['assay/base'] } });
-  const reference = newest?.RepoTags?.[0];
-  if (reference === undefined) throw new Error('no base image; type: npm test, which makes it');
-  return reference;
+export function baseImage(): string {
+  return inject('setup').baseImage;
 }
 
 export function createScratchHost(): ScratchHost {
-  const directory = mkdtempSync(join(tmpdir(), 'assay-engine-test-'));
+  const directory = mkdtempSync(join(runDirectory(), 'engine-test-'));
   // Sandboxed processes reach the slot through a bind mount, but the tests' own tools by path.
   chmodSync(directory, 0o755);
-  const installation = `test-${randomBytes(6).toString('hex')}`;
+  const installation = `${runId()}-${randomBytes(6).toString('hex')}`;
   const docker = new Docker({ socketPath, host: undefined });
   const disks = join(directory, 'disks');
 
@@ -101,7 +98,7 @@ export function createScratchHost(): ScratchHost {
     async report(script, change) {
       const command = ['/bin/sh', '-c', `{ ${script}\n} >/run/assay/report 2>&1; exec sleep infinity`];
       const made = await engine({ command });
-      const image = await made.image(change?.imageId ?? (await baseImage(docker)));
+      const image = await made.image(change?.imageId ?? baseImage());
       const wanted = spec(image.id, { ...change, imageId: image.id });
       const said = text(createReadStream(join(wanted.slotDirectory, 'report')));
       const { id, pid } = await made.run(wanted);

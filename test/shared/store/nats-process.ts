@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { inject } from 'vitest';
+import { runDirectory } from '../../run.ts';
 
 /** A nats-server of a test's own: a free port, credentials, a store that survives its death. */
 export interface NatsProcess {
@@ -23,7 +23,7 @@ const user = 'assay';
 const password = 'a password of the tests';
 
 export async function startNats(): Promise<NatsProcess> {
-  const directory = mkdtempSync(join(tmpdir(), 'assay-nats-'));
+  const directory = mkdtempSync(join(runDirectory(), 'nats-'));
   let child: ChildProcess | undefined;
   let port = -1;
 

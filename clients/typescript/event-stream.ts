@@ -1,0 +1,128 @@
+import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from 'node:http2';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { checkResponse, checkTrailers, type ResponseHeaders } from './call-status.ts';
+import { createFrameReader } from './frame-reader.ts';
+import { decodeEvent, type ReceivedEvent } from './received-event.ts';
+
+const queueLimitBytes = 1024 * 1024;
+const largestMessageBytes = 64 * 1024 * 1024;
+
+/** One Execute or Attach call, framed by hand: the general client spends several times the work on every piece. */
+export interface EventStream {
+  /** All events that came since the last time, at least one, or undefined at the end. Asking again releases them. */
+  next(): Promise<readonly ReceivedEvent[] | undefined>;
+  /** Ends the call and drops what was not read. */
+  close(): void;
+}
+
+/** The request must be open; its message is sent at once. */
+export function createEventStream(opening: Promise<ClientHttp2Stream>, message: Uint8Array): EventStream {
+  let call: ClientHttp2Stream | undefined;
+  let queue: ReceivedEvent[] = [];
+  let queuedBytes = 0;
+  let heldBytes = 0;
+  let outcome: (() => unknown) | undefined;
+  let wake: (() => void) | undefined;
+  const frames = createFrameReader(largestMessageBytes, (bytes, owned) => queue.push(decodeEvent(bytes, owned)));
+
+  /** The first end counts. Its error is made when somebody asks: most calls end well, and a stack costs much. */
+  function settle(failure: () => unknown): void {
+    outcome ??= failure;
+    wake?.();
+  }
+
+  /** Does one step of reading the answer; what it throws ends the call. */
+  function attempt(step: () => void): void {
+    if (outcome !== undefined) return;
+    try {
+      step();
+    } catch (failure) {
+      settle(() => failure);
+      end(call);
+    }
+  }
+
+  function take(piece: Buffer): void {
+    frames.push(piece);
+    queuedBytes += piece.length;
+    if (queue.length === 0) return;
+    wake?.();
+    if (heldBytes + queuedBytes >= queueLimitBytes) call?.pause();
+  }
+
+  function begin(stream: ClientHttp2Stream): void {
+    call = stream;
+    let headers: ResponseHeaders = {};
+    let trailers: IncomingHttpHeaders = {};
+    // Before the response is known to be gRPC its body must not be read as such.
+    stream.once('response', (found) => {
+      headers = found;
+      attempt(() => checkResponse(headers));
+      stream.on('data', (piece: Buffer) => attempt(() => take(piece)));
+    });
+    stream.once('trailers', (found: IncomingHttpHeaders) => {
+      trailers = found;
+    });
+    stream.once('end', () => {
+      attempt(() => {
+        checkTrailers(trailers, headers);
+        if (!frames.complete) throw new ConnectError('the stream ended inside a message', Code.InvalidArgument);
+        settle(() => undefined);
+      });
+    });
+    stream.on('error', (error) => settle(() => toConnectError(error)));
+    stream.once('close', () => settle(() => new ConnectError('the server reset the stream', Code.Canceled)));
+    if (outcome === undefined) stream.end(frame(message));
+    else end(stream);
+  }
+
+  opening.then(begin, (failure) => settle(() => failure));
+  return {
+    async next() {
+      heldBytes = 0;
+      if (queue.length === 0 && outcome === undefined) {
+        const woken = new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        if (call?.isPaused()) call.resume();
+        await woken;
+      }
+      if (queue.length === 0) {
+        const failure = outcome?.();
+        if (failure !== undefined) throw failure;
+        return undefined;
+      }
+      const events = queue;
+      queue = [];
+      heldBytes = queuedBytes;
+      queuedBytes = 0;
+      return events;
+    },
+    close() {
+      settle(() => new ConnectError('the reader left', Code.Canceled));
+      queue = [];
+      end(call);
+    },
+  };
+}
+
+function frame(message: Uint8Array): Buffer {
+  const framed = Buffer.allocUnsafe(5 + message.length);
+  framed[0] = 0;
+  framed.writeUInt32BE(message.length, 1);
+  framed.set(message, 5);
+  return framed;
+}
+
+function end(call: ClientHttp2Stream | undefined): void {
+  // A stream that both sides have ended still waits for its last bytes to be read.
+  if (call?.closed) call.destroy();
+  else call?.close(constants.NGHTTP2_CANCEL);
+}
+
+const goneCodes: ReadonlySet<unknown> = new Set(['ECONNRESET', 'ERR_STREAM_DESTROYED', 'ERR_HTTP2_INVALID_STREAM']);
+
+function toConnectError(error: Error): ConnectError {
+  const gone = 'code' in error && goneCodes.has(error.code);
+  return ConnectError.from(error, gone ? Code.Aborted : Code.Internal);
+}

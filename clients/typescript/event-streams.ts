@@ -1,0 +1,26 @@
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { AttachRequestSchema, ExecuteRequestSchema, ExecutionService } from '../../gen/assay/v1/execution_pb.js';
+import type { Connection } from './connection.ts';
+import { createEventStream, type EventStream } from './event-stream.ts';
+
+const executePath = `/${ExecutionService.typeName}/${ExecutionService.method.execute.name}`;
+const attachPath = `/${ExecutionService.typeName}/${ExecutionService.method.attach.name}`;
+
+/** Opens the calls whose answer is a stream of events. */
+export interface EventStreams {
+  execute(request: MessageInitShape<typeof ExecuteRequestSchema>): EventStream;
+  attach(request: MessageInitShape<typeof AttachRequestSchema>): EventStream;
+}
+
+export function createEventStreams(connection: Connection): EventStreams {
+  return {
+    execute(request) {
+      const message = toBinary(ExecuteRequestSchema, create(ExecuteRequestSchema, request));
+      return createEventStream(connection.request(executePath), message);
+    },
+    attach(request) {
+      const message = toBinary(AttachRequestSchema, create(AttachRequestSchema, request));
+      return createEventStream(connection.request(attachPath), message);
+    },
+  };
+}

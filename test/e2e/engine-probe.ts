@@ -1,0 +1,38 @@
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import Docker from 'dockerode';
+import { inject } from 'vitest';
+import { runId } from '../run.ts';
+
+/** The test's own look at the engine, beside the services that are tested. */
+export interface EngineProbe {
+  /** The one container of a session. */
+  containerOf(sessionId: string): Promise<Docker.Container>;
+  /** Makes an image of the files of a tar archive and returns its name. */
+  importImage(name: string, archive: Buffer, changes?: string[]): Promise<string>;
+  /** Removes the image, and those that were derived from it. */
+  removeImage(reference: string): Promise<void>;
+}
+
+export function createEngineProbe(): EngineProbe {
+  const docker = new Docker({ socketPath: inject('setup').dockerSocket });
+  return {
+    async containerOf(sessionId) {
+      const filters = { label: [`dev.assay.session=${sessionId}`] };
+      const [found] = await docker.listContainers({ all: true, filters });
+      if (found === undefined) throw new Error(`session ${sessionId} has no container`);
+      return docker.getContainer(found.Id);
+    },
+    async importImage(name, archive, changes = []) {
+      const repo = `assay-test/${name}`;
+      await text(await docker.importImage(Readable.from([archive]), { repo, tag: runId(), changes }));
+      return `${repo}:${runId()}`;
+    },
+    async removeImage(reference) {
+      const { Id } = await docker.getImage(reference).inspect();
+      const derived = await docker.listImages({ filters: { label: [`dev.assay.derived-from=${Id}`] } });
+      for (const image of derived) await docker.getImage(image.Id).remove({ force: true });
+      await docker.getImage(reference).remove({ force: true });
+    },
+  };
+}
