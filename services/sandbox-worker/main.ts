@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import closeWithGrace from 'close-with-grace';
 import { ConfigError, readConfig, readSecretFile } from '../shared/config.ts';
 import { DomainError } from '../shared/domain-error.ts';
@@ -22,7 +22,9 @@ const shutdownMs = 60_000;
 async function main(config: WorkerConfig): Promise<void> {
   const log = createLog('sandbox-worker', config.ASSAY_LOG_LEVEL);
   const token = readSecretFile(config.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE');
-  const dataDirectory = config.ASSAY_DATA_DIR;
+  const dataDirectory = resolve(config.ASSAY_DATA_DIR);
+  const guestPath = resolve(config.ASSAY_GUEST_PATH);
+  const brokerAuth = readBrokerAuth(config.ASSAY_NATS_AUTH_FILE);
   await lockDataDirectory(dataDirectory);
   // Sockets are named relative to here, because a socket's path may not be long.
   process.chdir(dataDirectory);
@@ -32,7 +34,7 @@ async function main(config: WorkerConfig): Promise<void> {
 
   const broker = await connectBroker({
     url: config.ASSAY_NATS_URL,
-    ...readBrokerAuth(config.ASSAY_NATS_AUTH_FILE),
+    ...brokerAuth,
     name: workerId,
     replicas: config.ASSAY_NATS_REPLICAS,
   });
@@ -47,7 +49,7 @@ async function main(config: WorkerConfig): Promise<void> {
   await engine.ready();
   const cgroups = createExecutionCgroups({ log });
   const installation = config.ASSAY_INSTALLATION;
-  const slots = createSlots(dataDirectory, config.ASSAY_GUEST_PATH);
+  const slots = createSlots(dataDirectory, guestPath);
   const records = createRecordKeeper(sessionStore, workerId, log);
   const sandboxes = createSandboxes({
     engine,

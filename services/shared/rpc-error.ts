@@ -44,9 +44,9 @@ export function toTrailers(error: ConnectError): Record<string, string> {
 }
 
 /** Only what the protocol asks for is escaped: printable ASCII stays as it is, since not every client undoes more. */
-function percentEncode(message: string): string {
-  const escape = (byte: number) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+export function percentEncode(message: string): string {
+  const escaped = (byte: number) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
   return Array.from(Buffer.from(message), (byte) =>
-    byte < 0x20 || byte > 0x7e || byte === 0x25 ? escape(byte) : String.fromCharCode(byte),
+    byte < 0x20 || byte > 0x7e || byte === 0x25 ? escaped(byte) : String.fromCharCode(byte),
   ).join('');
 }

@@ -37,6 +37,16 @@ async function processesWith(word: string): Promise<string> {
 }
 
 describe('a result', () => {
+  test('of the very first commands of a session has their CPU time and memory too', async () => {
+    const fresh = await stack.client.sessions.create({});
+    for (let count = 0; count < 3; count++) {
+      const { result } = await fresh.run('head -c 100000 /dev/zero | sha256sum');
+      expect(result.cpuTimeMs).toBeGreaterThan(0.5);
+      expect(result.peakMemoryBytes).toBeGreaterThan(200_000);
+    }
+    await fresh.close();
+  });
+
   test('tells exit 137 from a SIGKILL', async () => {
     expect(await session.run('exit 137')).toMatchObject({ reason: 'EXITED', exitCode: 137, signal: undefined });
     expect(await session.run('kill -9 $$')).toMatchObject({ reason: 'SIGNALED', exitCode: undefined, signal: 9 });

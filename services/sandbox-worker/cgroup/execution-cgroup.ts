@@ -4,7 +4,8 @@ export interface ExecutionCgroup {
   place(namespacePid: number): Promise<boolean>;
   /** Signals every process while all are frozen, so that no fork escapes; returns how many were signalled. */
   kill(signal: number): number;
-  usage(): ExecutionUsage;
+  /** undefined: no process was ever placed in it. */
+  usage(): ExecutionUsage | undefined;
   populated(): boolean;
   /** false while processes remain. */
   remove(): Promise<boolean>;

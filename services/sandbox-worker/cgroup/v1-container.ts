@@ -58,11 +58,15 @@ function createV1Execution(
         { freeze: () => gather(freezer, pids) && freeze(state), thaw: () => void writeControl(state, 'THAWED'), pids },
         signal,
       ),
-    usage: () => ({
-      cpuMicros: Math.round(readNumber(join(cpuacct, 'cpuacct.usage')) / 1000),
-      peakMemoryBytes: readNumber(join(memory, 'memory.max_usage_in_bytes')),
-      oomKills: readField(join(memory, 'memory.oom_control'), 'oom_kill'),
-    }),
+    usage() {
+      const peakMemoryBytes = readNumber(join(memory, 'memory.max_usage_in_bytes'));
+      if (peakMemoryBytes === 0) return undefined;
+      return {
+        cpuMicros: Math.round(readNumber(join(cpuacct, 'cpuacct.usage')) / 1000),
+        peakMemoryBytes,
+        oomKills: readField(join(memory, 'memory.oom_control'), 'oom_kill'),
+      };
+    },
     populated: () => pids().length > 0,
     // Looked at first, so that a busy one keeps all and can still be accounted and killed.
     remove: async () => pids().length === 0 && placer.remove([...directories, freezer]),

@@ -16,15 +16,17 @@ export interface Surroundings {
   readonly defaultKeptBytes: number;
   /** Puts a text that is too long for an argument where the sandbox can read it; returns the path in there. */
   placeScript(number: bigint, text: Uint8Array): string;
+  /** Takes it away again, if there was one. */
+  removeScript(number: bigint): void;
 }
 
-/** Turns a request into what is remembered of it and what the guest is told. */
+/** Turns a request into what is remembered of it and, when it comes to that, what the guest is told. */
 export function acceptRequest(
   number: bigint,
   request: ExecuteRequest,
   acceptedMs: number,
   around: Surroundings,
-): { spec: ExecutionSpec; startSpec: StartSpec } {
+): { spec: ExecutionSpec; startSpec: () => StartSpec } {
   const env = { ...around.env, ...request.env };
   return {
     spec: {
@@ -35,16 +37,17 @@ export function acceptRequest(
       summary: summaryOf(request),
       timeoutMs: request.timeout === undefined ? undefined : durationMs(request.timeout),
       inputOpen: request.inputOpen,
+      scripted: isScripted(request),
       keptBytes: request.outputKeptBytes === 0n ? around.defaultKeptBytes : Number(request.outputKeptBytes),
     },
-    startSpec: {
+    startSpec: () => ({
       gated: false,
       placed: false,
       inputOpen: request.inputOpen,
       workingDirectory: request.workingDirectory || around.workingDirectory,
       args: argumentsOf(number, request, around),
       env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
-    },
+    }),
   };
 }
 
@@ -57,16 +60,22 @@ function argumentsOf(number: bigint, request: ExecuteRequest, around: Surroundin
     });
   }
   const text = Buffer.from(program.value as string);
-  if (text.length <= argumentLimit && !text.includes(0)) return ['/bin/sh', '-c', text];
-  return ['/bin/sh', around.placeScript(number, text)];
+  return isScripted(request) ? ['/bin/sh', around.placeScript(number, text)] : ['/bin/sh', '-c', text];
+}
+
+/** Whether the text cannot go as an argument. */
+function isScripted({ program }: ExecuteRequest): boolean {
+  if (program.case !== 'command' && program.case !== 'script') return false;
+  const text = Buffer.from(program.value as string);
+  return text.length > argumentLimit || text.includes(0);
 }
 
 function summaryOf({ program }: ExecuteRequest): string {
-  if (program.case === 'argv') return program.value.args.join(' ').slice(0, summaryLimit);
-  return Buffer.from((program.value ?? '') as string)
-    .subarray(0, summaryLimit)
-    .toString('utf8')
-    .replace(/\0/g, ' ');
+  const text = program.case === 'argv' ? program.value.args.join(' ') : (program.value ?? '');
+  const bytes = Buffer.from(text as string).subarray(0, summaryLimit);
+  // Streaming leaves out a character that was cut in half; a bad byte becomes three, so the end is cut again.
+  const summary = new TextDecoder().decode(bytes, { stream: true }).replace(/\0/g, ' ');
+  return new TextDecoder().decode(Buffer.from(summary).subarray(0, summaryLimit), { stream: true });
 }
 
 /** Tells a repeated request from another one that took the same id. */

@@ -29,10 +29,9 @@ export function beginDoom(
   let listener: (() => void) | undefined;
   let looking: NodeJS.Timeout | undefined;
 
-  /** From the cgroup, which no process can leave; without one, by what the guest can find. */
+  /** By the cgroup, which no process can leave; where nobody is in one, by what the guest can find. */
   function signalAll(signo: number): void {
-    if (cgroup === undefined) send(signal(number, signo, signalScope.execution));
-    else cgroup.kill(signo);
+    if (cgroup === undefined || cgroup.kill(signo) === 0) send(signal(number, signo, signalScope.execution));
   }
 
   function look(): void {

@@ -59,6 +59,8 @@ export interface ExecutionSpec {
   readonly summary: string;
   readonly timeoutMs: number | undefined;
   readonly inputOpen: boolean;
+  /** Whether its text lies in a file of its own. */
+  readonly scripted: boolean;
   readonly keptBytes: number;
   readonly acceptedMs: number;
 }
@@ -75,7 +77,7 @@ export class Execution implements Readable {
   refusal: DomainError | undefined;
   drained = false;
   /** How to start it, until it has started. */
-  startSpec: StartSpec | undefined;
+  startSpec: (() => StartSpec) | undefined;
   private readonly host: ExecutionHost;
   /** Whether an earlier process accepted it, and may have seen it start. */
   private readonly adopted: boolean;
@@ -87,7 +89,7 @@ export class Execution implements Readable {
   private doom: Doom | undefined;
   private exit: GuestExit | undefined;
 
-  constructor(spec: ExecutionSpec, startSpec: StartSpec | undefined, adopted: boolean, host: ExecutionHost) {
+  constructor(spec: ExecutionSpec, startSpec: () => StartSpec, adopted: boolean, host: ExecutionHost) {
     this.spec = spec;
     this.startSpec = startSpec;
     this.adopted = adopted;
@@ -121,7 +123,7 @@ export class Execution implements Readable {
     if (this.startSpec === undefined) return;
     this.cgroup ??= spare?.cgroup ?? this.host.cgroups()?.execution(this.spec.number);
     const gates = { gated: this.cgroup !== undefined, placed: spare?.placed ?? false };
-    this.host.send(start(this.spec.number, { ...this.startSpec, ...gates }));
+    this.host.send(start(this.spec.number, { ...this.startSpec(), ...gates }));
   }
 
   /** Takes up what the journal of an earlier process says. */

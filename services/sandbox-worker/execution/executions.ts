@@ -15,6 +15,8 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
   /** Runs the request, or finds the execution that already has its id. */
   accept(request: ExecuteRequest): Execution;
   find(id: string): Execution;
+  /** The container is known: processes may be prepared in it from now on. */
+  prepare(): void;
   /** Oldest first, from after the given number. */
   list(after: bigint, limit: number): Execution[];
   connected(highest: bigint): void;
@@ -45,6 +47,7 @@ export function createExecutions(
   let last = 0n;
   let highest = 0n;
   let synced = false;
+  let prepared = false;
 
   const spares = createSpares(() => last + 1n, host.cgroups, host.send);
   const executionHost: ExecutionHost = {
@@ -53,7 +56,9 @@ export function createExecutions(
       stored.add(execution);
     },
     settled: settle,
-    ended: () => spares.make(),
+    ended: () => {
+      if (prepared) spares.make();
+    },
   };
 
   function add(number: bigint, request: ExecuteRequest, acceptedMs: number, adopted: boolean): Execution {
@@ -85,6 +90,7 @@ export function createExecutions(
   /** Forgets what has ended, and frees its cgroup off the caller's path. */
   function settle(execution: Execution): void {
     unsettled.delete(execution);
+    if (execution.spec.scripted) around.removeScript(execution.spec.number);
     leftovers.add(execution);
     setImmediate(() => {
       for (const one of leftovers) {
@@ -128,6 +134,10 @@ export function createExecutions(
       if (execution !== undefined) return execution;
       throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${id} in session ${host.sessionId}`);
     },
+    prepare() {
+      prepared = true;
+      if (synced) spares.make();
+    },
     list(after, count) {
       const found: Execution[] = [];
       for (let number = after + 1n; number <= last && found.length < count; number++) {
@@ -150,7 +160,7 @@ export function createExecutions(
       synced = true;
       // In order: the guest runs a number only once, and only if none above it was seen.
       for (const execution of unsettled) if (execution.spec.number > highest) execution.begin();
-      spares.make();
+      if (prepared) spares.make();
     },
     state: (number, stdout, stderr, received) => known(number).onState(stdout, stderr, received),
     spawned(number, pid) {

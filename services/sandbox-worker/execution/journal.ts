@@ -26,6 +26,7 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
   let end = bytes;
   let waiting: Uint8Array[] = [];
   let callbacks: Array<() => void> = [];
+  let closed = false;
   let scheduled: NodeJS.Immediate | undefined;
 
   function write(): void {
@@ -43,10 +44,13 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
 
   const journal: Journal = {
     append(record) {
+      // The descriptor may be somebody else's by now.
+      if (closed) throw new Error(`the journal ${path} is closed`);
       waiting.push(sizeDelimitedEncode(JournalRecordSchema, record));
       write();
     },
     appendSoon(record) {
+      if (closed) throw new Error(`the journal ${path} is closed`);
       waiting.push(sizeDelimitedEncode(JournalRecordSchema, record));
       scheduled ??= setImmediate(write);
     },
@@ -55,7 +59,9 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
       else callbacks.push(callback);
     },
     close() {
+      if (closed) return;
       if (waiting.length > 0) write();
+      closed = true;
       closeSync(fd);
     },
   };

@@ -103,6 +103,7 @@ function executionsOf(
       workingDirectory: file.workingDirectory,
       defaultKeptBytes: limits.keptBytes,
       placeScript: slot.placeScript,
+      removeScript: slot.removeScript,
     },
     records,
     limits.executions,

@@ -87,6 +87,12 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     sandbox.activeMs = Date.now();
   }
 
+  /** The container runs: its executions get cgroups, and processes are prepared. */
+  function enter(sandbox: Sandbox, pid: number): void {
+    sandbox.cgroups = deps.cgroups.container(pid);
+    sandbox.executions.prepare();
+  }
+
   /** Makes container and guest; on failure nothing is left. */
   async function make(project: string, session: Session): Promise<ResourceLimits> {
     const { sessionId } = session;
@@ -122,7 +128,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       });
       file.containerId = container.id;
       slot.save(file);
-      sandbox.cgroups = deps.cgroups.container(container.pid);
+      enter(sandbox, container.pid);
       await sandbox.guestReady(guestTimeoutMs);
       follow(sandbox, session);
       return limitsOf(sandbox);
@@ -134,11 +140,12 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
 
   /** Removes everything a sandbox has, in the order that leaves nothing unowned. */
   async function discard(sandbox: Sandbox, message: string): Promise<void> {
+    // From here on nobody finds it: what is closed below must not be written to.
+    live.delete(sandbox.sessionId);
     sandbox.executions.lose(message);
     await sandbox.release();
     if (sandbox.file.containerId !== '') await engine.remove(sandbox.file.containerId);
     sandbox.slot.remove();
-    live.delete(sandbox.sessionId);
   }
 
   function failure(error: unknown): { reason: string; message: string } {
@@ -158,6 +165,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     find(sessionId) {
       const sandbox = live.get(sessionId);
       if (sandbox !== undefined) return sandbox;
+      if (busy.has(sessionId)) throw new DomainError('SESSION_ENDED', `session ${sessionId} is being closed`);
       throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
     },
     create: (project, sessionId) =>
@@ -212,8 +220,10 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       if (record?.session !== undefined && !isTerminal(record.session.state)) follow(sandbox, record.session);
     },
     async handOver(error) {
-      for (const sandbox of live.values()) sandbox.executions.failReaders(error);
-      await Promise.all([...live.values()].map((sandbox) => sandbox.release()));
+      const sandboxes = [...live.values()];
+      live.clear();
+      for (const sandbox of sandboxes) sandbox.executions.failReaders(error);
+      await Promise.all(sandboxes.map((sandbox) => sandbox.release()));
     },
   };
 
@@ -226,7 +236,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     file.containerId = containerId;
     const sandbox = await openSandbox(slot, file, deps.limits, log, violated);
     live.set(session.sessionId, sandbox);
-    sandbox.cgroups = pid === undefined ? undefined : deps.cgroups.container(pid);
+    if (pid !== undefined) enter(sandbox, pid);
     sandbox.paused = session.paused;
     if (session.paused) {
       sandbox.executions.freeze();

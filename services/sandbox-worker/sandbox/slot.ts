@@ -28,6 +28,7 @@ export interface Slot {
   readonly socketPath: string;
   spoolPath(number: bigint, stream: Stream): string;
   placeScript(number: bigint, text: Uint8Array): string;
+  removeScript(number: bigint): void;
   save(file: SandboxFile): void;
   load(): SandboxFile;
   remove(): void;
@@ -57,6 +58,7 @@ export function createSlots(dataDirectory: string, guestPath: string): Slots {
         writeFileSync(join(directory, 'run', `script-${number}`), text, { mode: 0o444 });
         return `${mountPoint}/script-${number}`;
       },
+      removeScript: (number) => rmSync(join(directory, 'run', `script-${number}`), { force: true }),
       save(file) {
         writeFileSync(`${described}.new`, toBinary(SandboxFileSchema, file), { mode: 0o600 });
         renameSync(`${described}.new`, described);

@@ -42,7 +42,9 @@ export function createWorkerService(
     getExecution: ({ request }) => ({ response: { execution: executionOf(request).view() } }),
     listExecutions({ request }) {
       const { sessionId, pageSize, pageToken } = required(request);
-      const { executions } = sandboxes.find(sessionId);
+      const sandbox = sandboxes.find(sessionId);
+      sandbox.activeMs = Date.now();
+      const { executions } = sandbox;
       const size = pageSize <= 0 ? 100 : Math.min(pageSize, pageLimit);
       const page = executions.list(pageToken === '' ? 0n : BigInt(pageToken), size + 1);
       const more = page.length > size;

@@ -11,7 +11,7 @@ import type { connectNodeAdapter } from '@connectrpc/connect-node';
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from '@connectrpc/connect-node';
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.js';
 import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
-import { toConnectError } from '../../shared/rpc-error.ts';
+import { percentEncode, toConnectError } from '../../shared/rpc-error.ts';
 import { codeWord } from '../rpc/call-record.ts';
 import { overLimit } from '../validation/field.ts';
 
@@ -40,6 +40,7 @@ export function createRpcAdapter(options: RpcAdapterOptions): RequestHandler {
     const universal = universalRequestFromNodeRequest(request, response, undefined, contextValues(request));
     handler(bounded(universal, handler, requestBytes))
       .then((answer) => typed(answer, handler))
+      .then(readable)
       .then((answer) => universalResponseToNodeResponse(answer, response))
       .catch((error: unknown) => {
         // A client that went away while it was being answered is no news.
@@ -102,6 +103,23 @@ async function typed(answer: UniversalServerResponse, handler: UniversalHandler)
   const patched = Buffer.from(JSON.stringify({ ...error, details }));
   answer.header?.set('content-length', String(patched.length));
   return { ...answer, body: once(patched) };
+}
+
+/** The framework escapes more of an error's sentence than the protocol asks for, and not every client undoes that. */
+function readable(answer: UniversalServerResponse): UniversalServerResponse {
+  const { body, trailer } = answer;
+  if (body === undefined || trailer === undefined) return answer;
+  return { ...answer, body: afterwards(body, () => rewrite(trailer)) };
+}
+
+function rewrite(trailer: Headers): void {
+  const message = trailer.get('grpc-message');
+  if (message !== null) trailer.set('grpc-message', percentEncode(decodeURIComponent(message)));
+}
+
+async function* afterwards(body: AsyncIterable<Uint8Array>, then: () => void): AsyncGenerator<Uint8Array> {
+  yield* body;
+  then();
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

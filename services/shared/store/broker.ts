@@ -119,6 +119,8 @@ async function prepare(nc: NatsConnection, js: JetStreamClient, replicas: number
       max_age: nanos(maxAgeMs),
       max_bytes: maxBytes,
       num_replicas: replicas,
+      // The only way for a user who may publish nothing to read what was before: a consumer would have to be made.
+      allow_direct: true,
     }),
   );
   return buckets as Record<BucketName, KV>;

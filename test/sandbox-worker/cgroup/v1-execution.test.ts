@@ -85,10 +85,10 @@ describe.runIf(cgroups.kind === 'v1')('on a host with cgroup v1', () => {
     const sibling = container.execution(2n);
     await ended(placed);
     const usage = execution.usage();
-    expect(usage.oomKills).toBe(1);
-    expect(usage.cpuMicros).toBeGreaterThan(1_000);
-    expect(usage.peakMemoryBytes).toBeGreaterThan(32 * mebibyte);
-    expect(sibling.usage()).toMatchObject({ oomKills: 0, cpuMicros: 0 });
+    expect(usage?.oomKills).toBe(1);
+    expect(usage?.cpuMicros).toBeGreaterThan(1_000);
+    expect(usage?.peakMemoryBytes).toBeGreaterThan(32 * mebibyte);
+    expect(sibling.usage()).toBeUndefined();
     expect(await Promise.all([execution.remove(), sibling.remove()])).toEqual([true, true]);
     await engine.remove(id);
   });

@@ -60,7 +60,7 @@ test('usage is read from the files of v2, and a missing peak is 0', async () => 
   const execution = open().container(50)?.execution(1n);
   expect(execution?.usage()).toEqual({ cpuMicros: 1234, peakMemoryBytes: 0, oomKills: 2 });
   write('cgroup/docker/abc/assay-1/memory.peak', '4096\n');
-  expect(execution?.usage().peakMemoryBytes).toBe(4096);
+  expect(execution?.usage()?.peakMemoryBytes).toBe(4096);
   expect(execution?.populated()).toBe(false);
   write('cgroup/docker/abc/assay-1/cgroup.events', 'populated 1\nfrozen 0\n');
   expect(execution?.populated()).toBe(true);
