@@ -15,7 +15,7 @@ export interface EventStream {
   close(): void;
 }
 
-/** The request must be open; its message is sent at once. */
+/** Sends the message as soon as the request is open. */
 export function createEventStream(opening: Promise<ClientHttp2Stream>, message: Uint8Array): EventStream {
   let call: ClientHttp2Stream | undefined;
   let queue: ReceivedEvent[] = [];
@@ -50,25 +50,23 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
     if (heldBytes + queuedBytes >= queueLimitBytes) call?.pause();
   }
 
+  function finish(headers: ResponseHeaders, trailers: IncomingHttpHeaders): void {
+    checkTrailers(trailers, headers);
+    if (!frames.complete) throw new ConnectError('the stream ended inside a message', Code.InvalidArgument);
+    settle(() => undefined);
+  }
+
   function begin(stream: ClientHttp2Stream): void {
     call = stream;
-    let headers: ResponseHeaders = {};
     let trailers: IncomingHttpHeaders = {};
-    // Before the response is known to be gRPC its body must not be read as such.
-    stream.once('response', (found) => {
-      headers = found;
-      attempt(() => checkResponse(headers));
-      stream.on('data', (piece: Buffer) => attempt(() => take(piece)));
-    });
     stream.once('trailers', (found: IncomingHttpHeaders) => {
       trailers = found;
     });
-    stream.once('end', () => {
-      attempt(() => {
-        checkTrailers(trailers, headers);
-        if (!frames.complete) throw new ConnectError('the stream ended inside a message', Code.InvalidArgument);
-        settle(() => undefined);
-      });
+    // Before the response is known to be gRPC its body must not be read as such.
+    stream.once('response', (headers) => {
+      attempt(() => checkResponse(headers));
+      stream.on('data', (piece: Buffer) => attempt(() => take(piece)));
+      stream.once('end', () => attempt(() => finish(headers, trailers)));
     });
     stream.on('error', (error) => settle(() => toConnectError(error)));
     stream.once('close', () => settle(() => new ConnectError('the server reset the stream', Code.Canceled)));

@@ -23,7 +23,7 @@ export function decodeEvent(message: Buffer, owned: boolean): ReceivedEvent {
   const output = decodeOutput(message, owned);
   if (output !== undefined) return output;
   try {
-    return fromBinary(ExecuteResponseSchema, message).event?.event ?? { case: undefined };
+    return fromBinary(ExecuteResponseSchema, new Uint8Array(message)).event?.event ?? { case: undefined };
   } catch (error) {
     throw new ConnectError(`parse binary: ${error}`, Code.Internal, undefined, undefined, error);
   }

@@ -1,12 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
-import {
-  EndReason,
-  type ExecutionResult,
-  ExecutionSchema,
-  ExecutionState,
-  type Execution as ExecutionView,
-} from '../../../gen/assay/v1/execution_pb.js';
+import { EndReason, type ExecutionResult } from '../../../gen/assay/v1/execution_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
 import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
@@ -78,7 +72,7 @@ export class Execution implements Readable {
   drained = false;
   /** How to start it, until it has started. */
   startSpec: (() => StartSpec) | undefined;
-  private readonly host: ExecutionHost;
+  readonly host: ExecutionHost;
   /** Whether an earlier process accepted it, and may have seen it start. */
   private readonly adopted: boolean;
   private readonly outputs: Record<Stream, Output>;
@@ -285,30 +279,6 @@ export class Execution implements Readable {
 
   thaw(): void {
     this.deadline?.resume();
-  }
-
-  view(): ExecutionView {
-    const { result, refusal, startedMs } = this;
-    return create(ExecutionSchema, {
-      sessionId: this.host.sessionId,
-      executionId: this.id,
-      state:
-        refusal !== undefined
-          ? ExecutionState.NOT_STARTED
-          : result !== undefined
-            ? ExecutionState.FINISHED
-            : startedMs !== undefined
-              ? ExecutionState.RUNNING
-              : ExecutionState.STARTING,
-      summary: this.spec.summary,
-      ...(startedMs === undefined ? {} : { startTime: timestampFromMs(startedMs) }),
-      ...(result === undefined ? {} : { result }),
-      stdoutBytes: BigInt(this.outputs[1].spool.total),
-      stderrBytes: BigInt(this.outputs[2].spool.total),
-      inputOpen: this.running && this.input.open,
-      inputBytes: BigInt(this.input.received),
-      background: result !== undefined && !this.drained,
-    });
   }
 
   /** Tries to free the cgroup; false while a process is left in it. */

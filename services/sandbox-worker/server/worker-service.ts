@@ -2,6 +2,7 @@ import type { ServiceImpl } from '@connectrpc/connect';
 import type { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Execution } from '../execution/execution.ts';
+import { viewOf } from '../execution/execution-view.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 
 const pageLimit = 1_000;
@@ -39,7 +40,7 @@ export function createWorkerService(
       await sandboxes.refresh(project, sessionId);
       return {};
     },
-    getExecution: ({ request }) => ({ response: { execution: executionOf(request).view() } }),
+    getExecution: ({ request }) => ({ response: { execution: viewOf(executionOf(request)) } }),
     listExecutions({ request }) {
       const { sessionId, pageSize, pageToken } = required(request);
       const sandbox = sandboxes.find(sessionId);
@@ -50,7 +51,7 @@ export function createWorkerService(
       const more = page.length > size;
       const shown = page.slice(0, size);
       const nextPageToken = more ? String(shown.at(-1)?.spec.number ?? '') : '';
-      return { response: { executions: shown.map((execution) => execution.view()), nextPageToken } };
+      return { response: { executions: shown.map(viewOf), nextPageToken } };
     },
     async writeInput({ request }) {
       const { offset, data, end } = required(request);
