@@ -21,8 +21,10 @@ async function killAgainAndAgain(name: ChildName, commandSent: () => Promise<voi
     } else {
       await delay(Math.random() * 400);
     }
-    // One that is just being started again is waited for: only a kill that hit counts.
-    while (!stack.stack.kill(name)) await delay(10);
+    const before = stack.stack.restarts(name);
+    stack.stack.kill(name);
+    // The next kill may come while it starts, but each must have ended a process.
+    while (stack.stack.restarts(name) === before) await delay(5);
     await stack.stack.ready();
   }
 }

@@ -79,6 +79,7 @@ export class Execution implements Readable {
   private readonly readers = new Set<Subscription>();
   private cgroup: ExecutionCgroup | undefined;
   private deadline: Deadline | undefined;
+  private startedNews: NodeJS.Timeout | undefined;
   private doomed: DoomReason | undefined;
   private doom: Doom | undefined;
   private exit: GuestExit | undefined;
@@ -162,7 +163,7 @@ export class Execution implements Readable {
     // The worker that decided to end it may have died before it could.
     if (this.doomed !== undefined && this.running) this.beginDoom(this.doomed);
     // Most commands print or end within this time; then one write carries it all.
-    setTimeout(() => this.wakeReaders(), startedDelayMs).unref();
+    this.startedNews = setTimeout(() => this.wakeReaders(), startedDelayMs).unref();
   }
 
   onFailed(step: number, errno: number): void {
@@ -197,6 +198,7 @@ export class Execution implements Readable {
     endOf(exit.status);
     if (this.exit !== undefined) return;
     this.exit = exit;
+    clearTimeout(this.startedNews);
     this.deadline?.cancel();
     this.input.close();
     this.host.ended();

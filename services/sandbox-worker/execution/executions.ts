@@ -8,6 +8,9 @@ import { acceptRequest, fingerprintOf, type Surroundings } from './accept.ts';
 import { Execution, type ExecutionHost } from './execution.ts';
 import { createSpares } from './spare.ts';
 
+/** How long the cgroups of ended executions may stay, so that they go many at a time. */
+const clearMs = 100;
+
 /** The executions of one sandbox, and the guest's word on each. */
 export interface Executions extends Omit<GuestFrames, 'hello'> {
   /** How many have not ended. */
@@ -46,6 +49,7 @@ export function createExecutions(
   const leftovers = new Set<Execution>();
   let last = 0n;
   let highest = 0n;
+  let clearing: NodeJS.Timeout | undefined;
   let synced = false;
   let prepared = false;
 
@@ -92,14 +96,17 @@ export function createExecutions(
     unsettled.delete(execution);
     if (execution.spec.scripted) around.removeScript(execution.spec.number);
     leftovers.add(execution);
-    setImmediate(() => {
-      for (const one of leftovers) {
-        one.removeCgroup().then(
-          (gone) => gone && leftovers.delete(one),
-          () => {},
-        );
-      }
-    });
+    if (clearing === undefined) clearing = setTimeout(clear, clearMs).unref();
+  }
+
+  function clear(): void {
+    clearing = undefined;
+    for (const execution of leftovers) {
+      execution.removeCgroup().then(
+        (gone) => gone && leftovers.delete(execution),
+        () => {},
+      );
+    }
   }
 
   replay();

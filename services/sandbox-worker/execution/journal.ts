@@ -10,12 +10,15 @@ import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/work
 export interface Journal {
   /** Writes now, after what is to be written soon. */
   append(record: JournalRecord): void;
-  /** Writes when the present turn of the event loop is over, together with what else comes up in it. */
+  /** Writes within some milliseconds, or with the next record that must be written now. */
   appendSoon(record: JournalRecord): void;
   /** Calls back when everything appended so far is written. */
   whenWritten(callback: () => void): void;
   close(): void;
 }
+
+/** How long a record may wait for company. */
+const soonMs = 20;
 
 /** Opens a journal and returns what it holds. A record cut short by a crash is dropped: nobody was told of it. */
 export function openJournal(path: string): { journal: Journal; records: JournalRecord[] } {
@@ -27,10 +30,10 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
   let waiting: Uint8Array[] = [];
   let callbacks: Array<() => void> = [];
   let closed = false;
-  let scheduled: NodeJS.Immediate | undefined;
+  let scheduled: NodeJS.Timeout | undefined;
 
   function write(): void {
-    clearImmediate(scheduled);
+    clearTimeout(scheduled);
     scheduled = undefined;
     const encoded = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting);
     waiting = [];
@@ -52,7 +55,7 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
     appendSoon(record) {
       if (closed) throw new Error(`the journal ${path} is closed`);
       waiting.push(sizeDelimitedEncode(JournalRecordSchema, record));
-      scheduled ??= setImmediate(write);
+      scheduled ??= setTimeout(write, soonMs).unref();
     },
     whenWritten(callback) {
       if (waiting.length === 0) callback();
