@@ -21,6 +21,7 @@ const schema = z.object({
   ASSAY_LIMIT_INPUT_BYTES: limit(1, mebibyte, mebibyte),
   ASSAY_LIMIT_REQUEST_BYTES: limit(65_536, 64 * mebibyte, 4 * mebibyte),
   ASSAY_LIMIT_REQUESTS_PER_SECOND: limit(1, 10_000_000, 5_000),
+  ASSAY_LIMIT_DENIALS_PER_SECOND: limit(1, 10_000_000, 200),
   ASSAY_LIMIT_STREAMS_PER_KEY: limit(1, 1_000_000, 1_000),
   ASSAY_LIMIT_STREAMS_PER_CONNECTION: limit(1, 100_000, 1_000),
   ASSAY_LIMIT_CONNECTIONS: limit(1, 1_000_000, 4_096),
@@ -41,6 +42,8 @@ export interface Limits {
   readonly inputBytes: number;
   readonly requestBytes: number;
   readonly requestsPerSecond: number;
+  /** Calls of one address without a valid key. Behind a proxy all callers share it, hence not a small number. */
+  readonly denialsPerSecond: number;
   readonly streamsPerKey: number;
   readonly streamsPerConnection: number;
   readonly connections: number;
@@ -88,6 +91,7 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
       inputBytes: given.ASSAY_LIMIT_INPUT_BYTES,
       requestBytes: given.ASSAY_LIMIT_REQUEST_BYTES,
       requestsPerSecond: given.ASSAY_LIMIT_REQUESTS_PER_SECOND,
+      denialsPerSecond: given.ASSAY_LIMIT_DENIALS_PER_SECOND,
       streamsPerKey: given.ASSAY_LIMIT_STREAMS_PER_KEY,
       streamsPerConnection: given.ASSAY_LIMIT_STREAMS_PER_CONNECTION,
       connections: given.ASSAY_LIMIT_CONNECTIONS,

@@ -21,9 +21,9 @@ async function killAgainAndAgain(name: ChildName, commandSent: () => Promise<voi
     } else {
       await delay(Math.random() * 400);
     }
+    // The next kill may come while it starts, but each must end a process of its own.
     const before = stack.stack.restarts(name);
-    stack.stack.kill(name);
-    // The next kill may come while it starts, but each must have ended a process.
+    while (!stack.stack.kill(name)) await delay(5);
     while (stack.stack.restarts(name) === before) await delay(5);
     await stack.stack.ready();
   }

@@ -23,12 +23,9 @@ export interface Admission {
   admit(arrival: Arrival): Promise<Admitted>;
 }
 
-/** Failed attempts of one address in a second. Behind a proxy all callers share it, hence not a small number. */
-const failuresPerSecond = 200;
-
 export function createAdmission(authenticator: Authenticator, limits: Limits): Admission {
   const rate = new RateLimiterMemory({ points: limits.requestsPerSecond, duration: 1 });
-  const failures = new RateLimiterMemory({ points: failuresPerSecond, duration: 1 });
+  const failures = new RateLimiterMemory({ points: limits.denialsPerSecond, duration: 1 });
   const openStreams = new Map<string, number>();
 
   const known = async ({ authorization, method, peer }: Arrival): Promise<Caller | undefined> => {
@@ -36,7 +33,7 @@ export function createAdmission(authenticator: Authenticator, limits: Limits): A
       return await authenticator.authenticate(authorization, method);
     } catch (error) {
       if (error instanceof DomainError && error.reason === 'UNAUTHENTICATED') {
-        await spend(failures, peer, `more than ${failuresPerSecond} calls without a valid key in a second`);
+        await spend(failures, peer, `more than ${limits.denialsPerSecond} calls without a valid key in a second`);
       }
       throw error;
     }
