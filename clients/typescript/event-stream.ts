@@ -5,6 +5,8 @@ import { createFrameReader } from './frame-reader.ts';
 import { decodeEvent, type ReceivedEvent } from './received-event.ts';
 
 const queueLimitBytes = 1024 * 1024;
+/** How long a server may take to end a call that it has said all in. */
+const lingerMs = 5_000;
 const largestMessageBytes = 64 * 1024 * 1024;
 
 /** One Execute or Attach call, framed by hand: the general client spends several times the work on every piece. */
@@ -13,6 +15,8 @@ export interface EventStream {
   next(): Promise<readonly ReceivedEvent[] | undefined>;
   /** Ends the call and drops what was not read. */
   close(): void;
+  /** All that matters was read: lets the server end the call, which it is about to do. */
+  leave(): void;
 }
 
 /** Sends the message as soon as the request is open. */
@@ -100,6 +104,15 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
       settle(() => new ConnectError('the reader left', Code.Canceled));
       queue = [];
       end(call);
+    },
+    leave() {
+      settle(() => new ConnectError('the reader left', Code.Canceled));
+      queue = [];
+      const left = call;
+      if (left === undefined || left.closed) return;
+      left.resume();
+      const late = setTimeout(() => end(left), lingerMs).unref();
+      left.once('close', () => clearTimeout(late));
     },
   };
 }

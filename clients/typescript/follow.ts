@@ -28,6 +28,7 @@ export async function* followExecution(
   let barrenStreams = 0;
   for (;;) {
     let stream: EventStream | undefined;
+    let finished = false;
     const detach = () => stream?.close();
     signal.addEventListener('abort', detach);
     let failure: AssayError;
@@ -42,8 +43,9 @@ export async function* followExecution(
           patience.progressed();
           barrenStreams = 0;
           if (event.type !== 'started' && event.type !== 'heartbeat') holes = 0;
+          finished = event.type === 'finished';
           yield event;
-          if (event.type === 'finished') return;
+          if (finished) return;
           signal.throwIfAborted();
         }
       }
@@ -56,7 +58,8 @@ export async function* followExecution(
       if (failure.reason === 'OUTPUT_HOLE' && ++holes > holesForgiven) throw failure;
     } finally {
       signal.removeEventListener('abort', detach);
-      stream?.close();
+      if (finished) stream?.leave();
+      else stream?.close();
     }
     if (++barrenStreams > barrenStreamsForgiven) throw failure;
     await patience.wait(failure, signal);

@@ -48,6 +48,10 @@ export function relay(call: GrpcCall, opened: ExecutionStream): Promise<Record<s
     up.on('error', (error) => {
       failure = error;
     });
+    // All was said: what is left is the stream's own farewell.
+    up.on('end', () => {
+      if (status !== undefined && !isOurFault(status)) resolve(status);
+    });
     up.on('close', () =>
       finish(() => {
         if (status === undefined) return reject(brokenStream(opened, failure));

@@ -78,7 +78,8 @@ export function createWorkerClient(links: WorkerLinks, token: string): WorkerCli
 
 /** Ends a stream whose rest nobody wants, without waiting for what is still buffered. */
 export function discard(stream: ClientHttp2Stream): void {
-  if (stream.destroyed) return;
+  // One that was read to its end closes by itself.
+  if (stream.destroyed || stream.readableEnded) return;
   stream.close(constants.NGHTTP2_CANCEL);
   stream.destroy();
 }
