@@ -1,8 +1,9 @@
 import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import { go, prepare } from '../guest/frame.ts';
 
-/** With two, one can be made while the other is used. */
-const kept = 2;
+/** Made two at a time, which costs the guest and the cgroup thread one waking up for both. */
+const kept = 4;
+const low = 2;
 /** How long after a start the next process is prepared, if the program has not ended before. */
 const afterStartMs = 10;
 
@@ -69,7 +70,7 @@ export function createSpares(
     },
     make() {
       connected = true;
-      if (spares.size < kept) setImmediate(fill);
+      if (spares.size <= low) setImmediate(fill);
     },
     drop() {
       spares.clear();
