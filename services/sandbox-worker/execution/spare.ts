@@ -10,7 +10,7 @@ const afterStartMs = 10;
 /** A process that waits for its command, in the cgroup of the execution it will be. */
 export interface Spare {
   readonly cgroup: ExecutionCgroup | undefined;
-  /** Whether the process is in the cgroup. */
+  /** Whether placing the process in the cgroup is over. */
   placed: boolean;
   /** Whether its command was sent; if it is not in its cgroup by then, it may go once it is. */
   taken: boolean;
@@ -50,6 +50,7 @@ export function createSpares(
   }
 
   async function place(number: bigint, spare: Spare, pid: number): Promise<void> {
+    // One that cannot be placed may go all the same: the guest accounts for it and finds it for a kill.
     await spare.cgroup?.place(pid);
     spare.placed = true;
     if (spare.taken) send(go(number));
