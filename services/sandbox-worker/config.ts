@@ -25,6 +25,7 @@ export const workerConfig = z.object({
   ASSAY_DEFAULT_DISK_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(2048 * mebibyte)),
   ASSAY_DEFAULT_PIDS: wholeNumber(8, 1_000_000).prefault('512'),
   ASSAY_OUTPUT_KEPT_BYTES: wholeNumber(4 * mebibyte, 2 ** 40).prefault(String(64 * mebibyte)),
+  ASSAY_SPOOL_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(10_240 * mebibyte)),
   ASSAY_EXECUTIONS_PER_SESSION: wholeNumber(1, 10_000_000).prefault('100000'),
 });
 

@@ -10,6 +10,7 @@ import { createExecutionCgroups } from './cgroup/execution-cgroups.ts';
 import { type WorkerConfig, workerConfig } from './config.ts';
 import { lockDataDirectory, workerIdOf } from './data-lock.ts';
 import { createEngine } from './docker/docker-engine.ts';
+import { createSpoolBudget } from './execution/spool-budget.ts';
 import { register } from './registration.ts';
 import { createCaretaker } from './sandbox/caretaker.ts';
 import { createRecordKeeper } from './sandbox/record-keeper.ts';
@@ -65,7 +66,11 @@ async function main(config: WorkerConfig): Promise<void> {
       diskBytes: config.ASSAY_DEFAULT_DISK_BYTES,
       pids: config.ASSAY_DEFAULT_PIDS,
     },
-    limits: { executions: config.ASSAY_EXECUTIONS_PER_SESSION, keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES },
+    limits: {
+      executions: config.ASSAY_EXECUTIONS_PER_SESSION,
+      keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
+      budget: createSpoolBudget(config.ASSAY_SPOOL_BYTES, log),
+    },
     log,
   });
   const caretaker = createCaretaker({ engine, sandboxes, records, slots, installation, log });

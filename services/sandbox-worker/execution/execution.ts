@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
-import { EndReason, type ExecutionResult } from '../../../gen/assay/v1/execution_pb.js';
+import { EndReason, type ExecutionResult, OutputStream } from '../../../gen/assay/v1/execution_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
 import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
@@ -25,6 +25,7 @@ import { refusalOf } from './refusal.ts';
 import { endOf, lostResult, resultOf } from './result.ts';
 import type { Spare } from './spare.ts';
 import type { Spool } from './spool.ts';
+import type { Holding, SpoolBudget } from './spool-budget.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
 
 /** How long the news of a start may wait for company. */
@@ -34,6 +35,7 @@ const startedDelayMs = 2;
 export interface ExecutionHost {
   readonly sessionId: string;
   readonly journal: Journal;
+  readonly budget: SpoolBudget;
   cgroups(): ContainerCgroups | undefined;
   spoolPath(number: bigint, stream: Stream): string;
   send(frame: Buffer): void;
@@ -63,7 +65,7 @@ export interface ExecutionSpec {
  * One command: what the guest said of it, who reads it, and how it is ended. It knows nothing of calls, and everything can
  * be told to it twice.
  */
-export class Execution implements Readable {
+export class Execution implements Readable, Holding {
   readonly spec: ExecutionSpec;
   readonly input: Input;
   startedMs: number | undefined;
@@ -91,8 +93,17 @@ export class Execution implements Readable {
     this.host = host;
     this.input = createInput(spec.number, spec.inputOpen, (frame) => host.send(frame));
     const acknowledge = (stream: Stream, offset: number) => host.send(ack(spec.number, stream, offset));
+    const grew = (bytes: number) => host.budget.grew(this, bytes);
     const output = (stream: Stream): Output =>
-      createOutput(stream, host.spoolPath(spec.number, stream), spec.keptBytes, adopted, this.readers, acknowledge);
+      createOutput(
+        stream,
+        host.spoolPath(spec.number, stream),
+        spec.keptBytes,
+        adopted,
+        this.readers,
+        acknowledge,
+        grew,
+      );
     this.outputs = { 1: output(1), 2: output(2) };
   }
 
@@ -111,6 +122,29 @@ export class Execution implements Readable {
 
   spool(stream: Stream): Spool {
     return this.outputs[stream].spool;
+  }
+
+  get heldBytes(): number {
+    return this.outputs[1].spool.held + this.outputs[2].spool.held;
+  }
+
+  get endedMs(): number {
+    return this.result?.endTime === undefined ? 0 : timestampMs(this.result.endTime);
+  }
+
+  trim(keep: { head: number; tail: number }): void {
+    for (const stream of [1, 2] as const) {
+      this.spool(stream).trim(keep, (from, to) => {
+        this.record({
+          case: 'trimmed',
+          value: {
+            stream: stream === 1 ? OutputStream.STDOUT : OutputStream.STDERR,
+            from: BigInt(from),
+            to: BigInt(to),
+          },
+        });
+      });
+    }
   }
 
   /** Asks the guest to start it, in the process that was prepared for it if there is one; asking again starts nothing. */
@@ -136,6 +170,10 @@ export class Execution implements Readable {
       this.outputs[1].complete(Number(record.value.stdoutBytes));
       this.outputs[2].complete(Number(record.value.stderrBytes));
       this.drained = true;
+    }
+    if (record.case === 'trimmed') {
+      const { stream, from, to } = record.value;
+      this.spool(stream === OutputStream.STDERR ? 2 : 1).forgo(Number(from), Number(to));
     }
     if (this.result !== undefined) this.startSpec = undefined;
   }

@@ -33,6 +33,8 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
   lose(message: string): void;
   /** This process is about to end; the executions go on. */
   failReaders(error: DomainError): void;
+  /** Nothing of it is on this worker's disk any more, or is this process's to count. */
+  release(): void;
 }
 
 export function createExecutions(
@@ -82,7 +84,11 @@ export function createExecutions(
         add(number, request, time === undefined ? 0 : timestampMs(time), true);
       } else byNumber.get(number)?.restore(record);
     }
-    for (const execution of unsettled) if (execution.settled) unsettled.delete(execution);
+    for (const execution of unsettled) {
+      if (!execution.settled) continue;
+      unsettled.delete(execution);
+      host.budget.settled(execution);
+    }
   }
 
   function known(number: bigint): Execution {
@@ -94,6 +100,7 @@ export function createExecutions(
   /** Forgets what has ended, and frees its cgroup off the caller's path. */
   function settle(execution: Execution): void {
     unsettled.delete(execution);
+    host.budget.settled(execution);
     if (execution.spec.scripted) around.removeScript(execution.spec.number);
     leftovers.add(execution);
     if (clearing === undefined) clearing = setTimeout(clear, clearMs).unref();
@@ -199,6 +206,9 @@ export function createExecutions(
     },
     failReaders(error) {
       for (const execution of unsettled) execution.failReaders(error);
+    },
+    release() {
+      for (const execution of byNumber.values()) host.budget.released(execution);
     },
   };
 }

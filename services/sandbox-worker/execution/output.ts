@@ -32,8 +32,9 @@ export function createOutput(
   adopted: boolean,
   readers: ReadonlySet<Subscription>,
   sendAck: (stream: Stream, offset: number) => void,
+  spoolGrew: (bytes: number) => void,
 ): Output {
-  const spool = createSpool(path, keptBytes);
+  const spool = createSpool(path, keptBytes, spoolGrew);
   const lagLimit = Math.min(lagLimitBytes, Math.floor(keptBytes / 4));
   /** Where the guest's next bytes belong; below the spool's total while it repeats itself after a reconnect. */
   let expected = 0;

@@ -1,9 +1,12 @@
-import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { GuestViolation, guestRingBytes } from '../guest/frame.ts';
-import { pieceBytes, takeBuffer } from './buffer-pool.ts';
+import { pieceBytes, returnBuffer, takeBuffer } from './buffer-pool.ts';
 
 /** The least a spool keeps: its tail must outlast what a guest may send again after a crash. */
 export const minKeptBytes = 4 * guestRingBytes;
+
+/** A disk gives space in blocks: a file of one byte takes one. */
+const blockBytes = 4_096;
 
 /** What stands at an offset. */
 export type SpoolRead =
@@ -18,6 +21,8 @@ export type SpoolRead =
 export interface Spool {
   /** How many bytes the stream has so far. */
   readonly total: number;
+  /** How much of the disk it takes. */
+  readonly held: number;
   /** Appends, or repeats bytes that were written before. */
   write(offset: number, data: Uint8Array): void;
   /** The data is in a pooled buffer; whoever is done with it gives it back. */
@@ -26,17 +31,29 @@ export interface Spool {
   recover(total: number): void;
   /** Takes up a spool whose stream is complete. */
   complete(total: number): void;
+  /**
+   * Gives up all but this much of its beginning and its end. What will be lost is told before it is, so that it can be
+   * recorded; a crash at any moment leaves a file that agrees with the record.
+   */
+  trim(keep: { head: number; tail: number }, losing: (from: number, to: number) => void): void;
+  /** Takes up what an earlier process gave up. */
+  forgo(from: number, to: number): void;
   /** Frees the descriptor; reading opens it again. */
   release(): void;
 }
 
-export function createSpool(path: string, keptBytes: number): Spool {
+/** `grew` hears of every change of what it takes of the disk. */
+export function createSpool(path: string, keptBytes: number, grew = (_bytes: number) => {}): Spool {
   const headBytes = Math.floor(Math.max(keptBytes, minKeptBytes) / 2);
   const tailBytes = headBytes;
   let fd: number | undefined;
   let total = 0;
   /** The ring may hold bytes up to here, so what lies a ring below is gone. */
   let written = 0;
+  let held = 0;
+  /** What was given up, from and to; nothing while both are 0. */
+  let lostFrom = 0;
+  let lostTo = 0;
 
   function file(): number {
     // O_RDWR | O_CREAT, without O_TRUNC or O_APPEND.
@@ -55,30 +72,97 @@ export function createSpool(path: string, keptBytes: number): Spool {
     return Math.max(headBytes, written - tailBytes);
   }
 
+  /** Where what is there begins again, at the offset or after it. */
+  function gapEnd(offset: number): number {
+    let to = offset;
+    if (to >= lostFrom && to < lostTo) to = lostTo;
+    if (to >= headBytes && to < tailStart()) to = tailStart();
+    return to < lostTo && to >= lostFrom ? lostTo : to;
+  }
+
+  /** How much of a range was not given up. */
+  function left(from: number, to: number): number {
+    return Math.max(0, Math.min(to, lostFrom) - from) + Math.max(0, to - Math.max(from, lostTo));
+  }
+
+  function recount(): void {
+    const head = left(0, Math.min(total, headBytes));
+    const tail = total > headBytes ? left(Math.max(headBytes, total - tailBytes), total) : 0;
+    const now = Math.ceil((head + tail) / blockBytes) * blockBytes;
+    if (now === held) return;
+    const change = now - held;
+    held = now;
+    grew(change);
+  }
+
+  function release(): void {
+    if (fd !== undefined) closeSync(fd);
+    fd = undefined;
+  }
+
+  /** Puts data where its offset belongs in a file of this shape. */
+  function put(target: number, offset: number, data: Uint8Array): void {
+    let done = 0;
+    while (done < data.length) {
+      const { at, run } = place(offset + done);
+      done += writeSync(target, data, done, Math.min(run, data.length - done), at);
+    }
+  }
+
+  function read(offset: number, limit: number): SpoolRead {
+    if (offset >= total) return { type: 'nothing' };
+    const to = gapEnd(offset);
+    if (to > offset) return { type: 'gap', from: offset, to: Math.min(to, total) };
+    const { at, run } = place(offset);
+    const until = offset < lostFrom ? Math.min(total, lostFrom) : total;
+    const data = takeBuffer(Math.min(run, until - offset, limit, pieceBytes));
+    const bytes = readSync(file(), data, 0, data.length, at);
+    if (bytes === 0) throw new Error(`the spool ${path} ends at ${fstatSync(file()).size}, before offset ${offset}`);
+    return { type: 'data', offset, data: data.subarray(0, bytes) };
+  }
+
+  /** Another file with the same bytes in the same places, but for those to be lost. */
+  function copyWithout(from: number, to: number): { copy: number; copyPath: string } {
+    const copyPath = `${path}.trimmed`;
+    const copy = openSync(copyPath, 'w+', 0o600);
+    try {
+      copyPieces(copy, from, to);
+    } catch (error) {
+      closeSync(copy);
+      throw error;
+    }
+    return { copy, copyPath };
+  }
+
+  function copyPieces(copy: number, from: number, to: number): void {
+    // A hole takes no space, and keeps the size what recovery expects.
+    ftruncateSync(copy, fstatSync(file()).size);
+    for (let at = from === 0 ? to : 0; at < total; ) {
+      const found = read(at, at < from ? from - at : total - at);
+      if (found.type === 'nothing') break;
+      if (found.type === 'data') {
+        put(copy, at, found.data);
+        returnBuffer(found.data);
+      }
+      at = found.type === 'data' ? at + found.data.length : found.to;
+      if (at >= from && at < to) at = to;
+    }
+  }
+
   return {
     get total() {
       return total;
     },
+    get held() {
+      return held;
+    },
     write(offset, data) {
-      let done = 0;
-      while (done < data.length) {
-        const { at, run } = place(offset + done);
-        done += writeSync(file(), data, done, Math.min(run, data.length - done), at);
-      }
+      put(file(), offset, data);
       total = Math.max(total, offset + data.length);
       written = Math.max(written, total);
+      recount();
     },
-    read(offset, limit) {
-      if (offset >= total) return { type: 'nothing' };
-      if (offset >= headBytes && offset < tailStart()) {
-        return { type: 'gap', from: offset, to: Math.min(tailStart(), total) };
-      }
-      const { at, run } = place(offset);
-      const data = takeBuffer(Math.min(run, total - offset, limit, pieceBytes));
-      const bytes = readSync(file(), data, 0, data.length, at);
-      if (bytes === 0) throw new Error(`the spool ${path} ends at ${fstatSync(file()).size}, before offset ${offset}`);
-      return { type: 'data', offset, data: data.subarray(0, bytes) };
-    },
+    read,
     recover(sure) {
       const onDisk = sure === 0 ? 0 : fstatSync(file()).size;
       if (Math.min(sure, headBytes + tailBytes) > onDisk) {
@@ -86,14 +170,39 @@ export function createSpool(path: string, keptBytes: number): Spool {
       }
       total = sure;
       written = Math.max(written, sure + guestRingBytes);
+      recount();
     },
     complete(bytes) {
       total = bytes;
       written = bytes;
+      recount();
     },
-    release() {
-      if (fd !== undefined) closeSync(fd);
-      fd = undefined;
+    trim(keep, losing) {
+      const from = Math.min(keep.head, headBytes, lostTo === 0 ? total : lostFrom);
+      const to = Math.max(lostTo, total - keep.tail);
+      if (to <= from || held === 0) return;
+      if (from === 0 && to === total) {
+        losing(from, to);
+        release();
+        rmSync(path, { force: true });
+      } else {
+        const { copy, copyPath } = copyWithout(from, to);
+        losing(from, to);
+        renameSync(copyPath, path);
+        release();
+        fd = copy;
+      }
+      lostFrom = from;
+      lostTo = to;
+      recount();
     },
+    forgo(from, to) {
+      lostFrom = from;
+      lostTo = to;
+      recount();
+      // That process may have ended before it did what it had recorded.
+      if (total > 0 && held === 0) rmSync(path, { force: true });
+    },
+    release,
   };
 }

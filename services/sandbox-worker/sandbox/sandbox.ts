@@ -5,6 +5,7 @@ import type { Logger } from '../../shared/log.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
 import { createExecutions, type Executions } from '../execution/executions.ts';
 import { openJournal } from '../execution/journal.ts';
+import type { SpoolBudget } from '../execution/spool-budget.ts';
 import { type GuestLink, listenForGuest } from '../guest/link.ts';
 import type { Slot } from './slot.ts';
 
@@ -12,6 +13,8 @@ import type { Slot } from './slot.ts';
 export interface SandboxLimits {
   readonly executions: number;
   readonly keptBytes: number;
+  /** What all of them share of the disk for output. */
+  readonly budget: SpoolBudget;
 }
 
 /** One live sandbox: a container, its guest and its executions. */
@@ -69,6 +72,7 @@ export async function openSandbox(
       ready.reject(new DomainError('SESSION_ENDED', 'the sandbox was closed'));
       await link?.close();
       journal.close();
+      executions.release();
     },
   };
 
@@ -97,7 +101,7 @@ function executionsOf(
   wires: { send(frame: Buffer): void; cgroups(): ContainerCgroups | undefined },
 ): Executions {
   return createExecutions(
-    { sessionId: file.sessionId, journal, spoolPath: slot.spoolPath, ...wires },
+    { sessionId: file.sessionId, journal, budget: limits.budget, spoolPath: slot.spoolPath, ...wires },
     {
       env: file.env,
       workingDirectory: file.workingDirectory,

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createSpool, minKeptBytes, type Spool } from '../../../services/sandbox-worker/execution/spool.ts';
@@ -89,5 +89,71 @@ describe('a spool', () => {
     const spool = createSpool(path(), minKeptBytes);
     expect(() => spool.recover(5)).toThrow('5 bytes of output called stored, found 0');
     spool.release();
+  });
+
+  test('that is given up tells one gap for all it had, and takes nothing of the disk', () => {
+    const file = path();
+    const spool = createSpool(file, minKeptBytes);
+    const data = randomBytes(minKeptBytes * 2);
+    fill(spool, data);
+    const lost: [number, number][] = [];
+    spool.trim({ head: 0, tail: 0 }, (from, to) => lost.push([from, to]));
+    expect(lost).toEqual([[0, data.length]]);
+    expect(readAll(spool)).toEqual({ data: Buffer.alloc(0), gaps: [[0, data.length]] });
+    expect([spool.held, existsSync(file)]).toEqual([0, false]);
+  });
+
+  test.each([1, 4, 11])(
+    'trimmed while it is written keeps its beginning and its end, and goes on (%i MiB before)',
+    (size) => {
+      const file = path();
+      let held = 0;
+      const spool = createSpool(file, minKeptBytes, (bytes) => {
+        held += bytes;
+      });
+      const data = randomBytes(size * mebibyte + 3 * mebibyte);
+      const before = size * mebibyte;
+      fill(spool, data.subarray(0, before));
+      const keep = { head: 100_000, tail: 500_000 };
+      const lost = { from: 0, to: 0 };
+      const losing = (from: number, to: number) => Object.assign(lost, { from, to });
+      spool.trim(keep, losing);
+      expect(lost).toEqual({ from: 100_000, to: before - 500_000 });
+      expect(spool.held).toBe(Math.ceil(600_000 / 4_096) * 4_096);
+      expect(statSync(file).blocks * 512).toBeLessThan(spool.held + 6 * 4_096);
+      for (let at = before; at < data.length; at += 65_000) spool.write(at, data.subarray(at, at + 65_000));
+      const read = readAll(spool);
+      const [[from, to] = [0, 0], ...more] = read.gaps;
+      expect([from, more]).toEqual([100_000, []]);
+      // Below the cap nothing else is missing; above it the ring has moved on.
+      expect(to).toBe(data.length <= minKeptBytes ? lost.to : Math.max(lost.to, data.length - minKeptBytes / 2));
+      expect(read.data.equals(Buffer.concat([data.subarray(0, from), data.subarray(to)]))).toBe(true);
+      expect([held, spool.held]).toEqual([spool.held, Math.ceil(read.data.length / 4_096) * 4_096]);
+      spool.trim(keep, losing);
+      expect(readAll(spool).gaps).toEqual([[100_000, data.length - 500_000]]);
+      spool.release();
+    },
+  );
+
+  test('whose worker died between recording a trim and doing it reads as if it were done', () => {
+    const file = path();
+    const data = randomBytes(3 * mebibyte);
+    const before = createSpool(file, minKeptBytes);
+    fill(before, data);
+    const lost: [number, number] = [0, 0];
+    before.trim({ head: 1_000, tail: 1_000_000 }, (from, to) => {
+      copyFileSync(file, `${file}.untouched`);
+      lost.splice(0, 2, from, to);
+    });
+    before.release();
+    for (const each of [file, `${file}.untouched`]) {
+      const after = createSpool(each, minKeptBytes);
+      after.forgo(...lost);
+      after.recover(data.length);
+      const read = readAll(after);
+      expect(read.gaps).toEqual([lost]);
+      expect(read.data.equals(Buffer.concat([data.subarray(0, lost[0]), data.subarray(lost[1])]))).toBe(true);
+      after.release();
+    }
   });
 });

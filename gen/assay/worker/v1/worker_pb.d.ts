@@ -4,7 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as CancelExecutionRequest$1, CancelExecutionResponse as CancelExecutionResponse$1, CloseInputRequest as CloseInputRequest$1, CloseInputResponse as CloseInputResponse$1, EndReason, ExecuteRequest as ExecuteRequest$1, ExecutionEvent, ExecutionResult, GetExecutionRequest as GetExecutionRequest$1, GetExecutionResponse as GetExecutionResponse$1, ListExecutionsRequest as ListExecutionsRequest$1, ListExecutionsResponse as ListExecutionsResponse$1, SignalExecutionRequest as SignalExecutionRequest$1, SignalExecutionResponse as SignalExecutionResponse$1, WriteInputRequest as WriteInputRequest$1, WriteInputResponse as WriteInputResponse$1 } from "../../v1/execution_pb.js";
+import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as CancelExecutionRequest$1, CancelExecutionResponse as CancelExecutionResponse$1, CloseInputRequest as CloseInputRequest$1, CloseInputResponse as CloseInputResponse$1, EndReason, ExecuteRequest as ExecuteRequest$1, ExecutionEvent, ExecutionResult, GetExecutionRequest as GetExecutionRequest$1, GetExecutionResponse as GetExecutionResponse$1, ListExecutionsRequest as ListExecutionsRequest$1, ListExecutionsResponse as ListExecutionsResponse$1, OutputStream, SignalExecutionRequest as SignalExecutionRequest$1, SignalExecutionResponse as SignalExecutionResponse$1, WriteInputRequest as WriteInputRequest$1, WriteInputResponse as WriteInputResponse$1 } from "../../v1/execution_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { ResourceLimits } from "../../v1/session_pb.js";
 
@@ -596,6 +596,14 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
      */
     value: JournalDrained;
     case: "drained";
+  } | {
+    /**
+     * Kept output was given up for the disk. Written before it is gone.
+     *
+     * @generated from field: assay.worker.v1.JournalTrimmed trimmed = 10;
+     */
+    value: JournalTrimmed;
+    case: "trimmed";
   } | { case: undefined; value?: undefined };
 };
 
@@ -732,6 +740,40 @@ export declare type JournalDrained = Message<"assay.worker.v1.JournalDrained"> &
  * Use `create(JournalDrainedSchema)` to create a new message.
  */
 export declare const JournalDrainedSchema: GenMessage<JournalDrained>;
+
+/**
+ * JournalTrimmed records kept output that was given up for the disk. A later record of the same stream takes its place.
+ *
+ * @generated from message assay.worker.v1.JournalTrimmed
+ */
+export declare type JournalTrimmed = Message<"assay.worker.v1.JournalTrimmed"> & {
+  /**
+   * The stream.
+   *
+   * @generated from field: assay.v1.OutputStream stream = 1;
+   */
+  stream: OutputStream;
+
+  /**
+   * The first byte that is gone.
+   *
+   * @generated from field: uint64 from = 2;
+   */
+  from: bigint;
+
+  /**
+   * The first byte after those that are gone.
+   *
+   * @generated from field: uint64 to = 3;
+   */
+  to: bigint;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalTrimmed.
+ * Use `create(JournalTrimmedSchema)` to create a new message.
+ */
+export declare const JournalTrimmedSchema: GenMessage<JournalTrimmed>;
 
 /**
  * SandboxFile describes a sandbox in its directory, so that a worker that starts again can go on with it.
