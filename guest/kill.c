@@ -1,6 +1,7 @@
 #include "kill.h"
 
-#include <dirent.h>
+#include "numbers.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,38 +30,6 @@ static struct known {
 	pid_t pid;
 	unsigned long long start;
 } known[EXECUTIONS_MAX][KNOWN_MAX];
-
-/* The numbers in a directory of /proc, without a heap. */
-struct numbers {
-	int fd;
-	ssize_t at, filled;
-	_Alignas(struct dirent64) char bytes[4096];
-};
-
-static bool numbers_open(struct numbers *n, const char *path)
-{
-	n->at = n->filled = 0;
-	n->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return n->fd >= 0;
-}
-
-static int numbers_next(struct numbers *n)
-{
-	for (;;) {
-		if (n->at == n->filled) {
-			n->at = 0;
-			n->filled = getdents64(n->fd, n->bytes, sizeof n->bytes);
-			if (n->filled <= 0) {
-				close(n->fd);
-				return -1;
-			}
-		}
-		struct dirent64 *entry = (struct dirent64 *)(n->bytes + n->at);
-		n->at += entry->d_reclen;
-		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
-			return atoi(entry->d_name);
-	}
-}
 
 static bool read_process(pid_t pid, struct process *p)
 {
