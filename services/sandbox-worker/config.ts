@@ -12,6 +12,7 @@ export const workerConfig = z.object({
   ASSAY_WORKER_TOKEN_FILE: z.string('expected a file with the token that the sessions service shows'),
   ASSAY_WORKER_LISTEN: hostAndPort().prefault('127.0.0.1:0'),
   ASSAY_WORKER_ADVERTISE: z.string('expected host:port').optional(),
+  ASSAY_WORKER_METRICS_LISTEN: hostAndPort().optional(),
   ASSAY_DOCKER_SOCKET: z.string('expected a path').prefault('/var/run/docker.sock'),
   ASSAY_BASE_IMAGE: z.string('expected an image reference').min(1, 'expected an image reference'),
   ASSAY_GUEST_PATH: z.string('expected the path of the guest binary').min(1, 'expected the path of the guest binary'),

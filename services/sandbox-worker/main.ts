@@ -11,11 +11,13 @@ import { type WorkerConfig, workerConfig } from './config.ts';
 import { lockDataDirectory, workerIdOf } from './data-lock.ts';
 import { createEngine } from './docker/docker-engine.ts';
 import { createSpoolBudget } from './execution/spool-budget.ts';
+import { createWorkerMetrics } from './metrics.ts';
 import { register } from './registration.ts';
 import { createCaretaker } from './sandbox/caretaker.ts';
 import { createRecordKeeper } from './sandbox/record-keeper.ts';
 import { createSandboxes } from './sandbox/sandboxes.ts';
 import { createSlots } from './sandbox/slot.ts';
+import { serveMetrics } from './server/metrics-server.ts';
 import { serveWorker } from './server/server.ts';
 
 const shutdownMs = 60_000;
@@ -52,6 +54,8 @@ async function main(config: WorkerConfig): Promise<void> {
   const installation = config.ASSAY_INSTALLATION;
   const slots = createSlots(dataDirectory, guestPath);
   const records = createRecordKeeper(sessionStore, workerId, log);
+  const budget = createSpoolBudget(config.ASSAY_SPOOL_BYTES, log);
+  const { meter, render } = createWorkerMetrics();
   const sandboxes = createSandboxes({
     engine,
     cgroups,
@@ -69,13 +73,17 @@ async function main(config: WorkerConfig): Promise<void> {
     limits: {
       executions: config.ASSAY_EXECUTIONS_PER_SESSION,
       keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
-      budget: createSpoolBudget(config.ASSAY_SPOOL_BYTES, log),
+      budget,
+      meter,
     },
     log,
   });
   const caretaker = createCaretaker({ engine, sandboxes, records, slots, installation, log });
   await caretaker.reconcile();
-  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, log);
+  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, meter, log);
+  const scraped = () => render({ budget, capacity: config.ASSAY_WORKER_CAPACITY, live: () => sandboxes.live });
+  const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
+  const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);
   const registration = await register({
     store: createNatsWorkerStore(broker),
     workerId,
@@ -104,6 +112,7 @@ async function main(config: WorkerConfig): Promise<void> {
     const error = new DomainError('SHUTTING_DOWN', 'the worker is stopping; attach again from the offsets you have');
     await sandboxes.handOver(error);
     await server.close();
+    await metrics?.close();
     await broker.close();
   }
 

@@ -5,13 +5,30 @@ import { SessionState } from '../../gen/assay/v1/session_pb.js';
 export interface Metrics {
   /** Counts a call; the returned function is called once, with the code it ended with. */
   begin(method: string, streaming: boolean): (code: string) => void;
+  /** Counts an error of this service by its reason. */
+  failed(reason: string): void;
   render(): Promise<{ contentType: string; text: string }>;
 }
 
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** `sessionStates` is asked when somebody looks, so that no change has to be counted along. */
-export function createMetrics(sessionStates: () => Iterable<SessionState>): Metrics {
+/** What is asked when somebody looks, so that no change has to be counted along. */
+export interface MetricsSources {
+  sessionStates(): Iterable<SessionState>;
+  /** Every registered worker, by how this instance sees it. */
+  workerStates(): Iterable<'reachable' | 'silent' | 'draining'>;
+  /** Open connections to workers. */
+  workerLinks(): number;
+}
+
+/** What is counted for one method, with its labels bound once. */
+interface MethodMetrics {
+  readonly open: { inc(): void; dec(): void };
+  readonly durations: { observe(seconds: number): void };
+  readonly codes: Map<string, { inc(): void }>;
+}
+
+export function createMetrics(sources: MetricsSources): Metrics {
   const registry = new Registry();
   const registers = [registry];
   const requests = new Counter({
@@ -33,6 +50,44 @@ export function createMetrics(sessionStates: () => Iterable<SessionState>): Metr
     labelNames: ['method'] as const,
     registers,
   });
+  const errors = new Counter({
+    name: 'assay_errors_total',
+    help: 'Errors that this service answered with, by reason; those that a worker answered with are counted by code only.',
+    labelNames: ['reason'] as const,
+    registers,
+  });
+  gaugeOfStates(registry, sources);
+  const methods = new Map<string, MethodMetrics>();
+  const bound = (method: string): MethodMetrics => {
+    const known = methods.get(method);
+    if (known !== undefined) return known;
+    const made = { open: open.labels(method), durations: durations.labels(method), codes: new Map() };
+    methods.set(method, made);
+    return made;
+  };
+  const count = (method: string, { codes }: MethodMetrics, code: string): void => {
+    const counter = codes.get(code) ?? requests.labels(method, code);
+    codes.set(code, counter);
+    counter.inc();
+  };
+  return {
+    begin(method, streaming) {
+      const began = performance.now();
+      const of = bound(method);
+      if (streaming) of.open.inc();
+      return (code) => {
+        if (streaming) of.open.dec();
+        count(method, of, code);
+        of.durations.observe((performance.now() - began) / 1_000);
+      };
+    },
+    failed: (reason) => errors.inc({ reason }),
+    render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
+  };
+}
+
+function gaugeOfStates(registry: Registry, sources: MetricsSources): void {
+  const registers = [registry];
   new Gauge({
     name: 'assay_sessions',
     help: 'Sessions by the state of their record.',
@@ -40,21 +95,28 @@ export function createMetrics(sessionStates: () => Iterable<SessionState>): Metr
     registers,
     collect() {
       const counts = new Map<SessionState, number>();
-      for (const state of sessionStates()) counts.set(state, (counts.get(state) ?? 0) + 1);
+      for (const state of sources.sessionStates()) counts.set(state, (counts.get(state) ?? 0) + 1);
       this.reset();
       for (const [state, count] of counts) this.set({ state: SessionState[state] ?? String(state) }, count);
     },
   });
-  return {
-    begin(method, streaming) {
-      const began = process.hrtime.bigint();
-      if (streaming) open.inc({ method });
-      return (code) => {
-        if (streaming) open.dec({ method });
-        requests.inc({ method, code });
-        durations.observe({ method }, Number(process.hrtime.bigint() - began) / 1e9);
-      };
+  new Gauge({
+    name: 'assay_workers',
+    help: 'Registered workers, as this instance sees them.',
+    labelNames: ['state'] as const,
+    registers,
+    collect() {
+      const counts = { reachable: 0, silent: 0, draining: 0 };
+      for (const state of sources.workerStates()) counts[state] += 1;
+      for (const [state, count] of Object.entries(counts)) this.set({ state }, count);
     },
-    render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
-  };
+  });
+  new Gauge({
+    name: 'assay_worker_links',
+    help: 'Connections to workers that are open or being opened.',
+    registers,
+    collect() {
+      this.set(sources.workerLinks());
+    },
+  });
 }

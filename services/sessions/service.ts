@@ -41,7 +41,7 @@ import { createSessionDirectory } from './session/session-directory.ts';
 import { sessionOf } from './session/session-view.ts';
 import { createPageTokens } from './validation/page-token.ts';
 import { createWorkerClient } from './worker/worker-client.ts';
-import { createWorkerDirectory } from './worker/worker-directory.ts';
+import { createWorkerDirectory, workerState } from './worker/worker-directory.ts';
 import { createWorkerLinks } from './worker/worker-link.ts';
 
 /** The running service. */
@@ -84,7 +84,11 @@ export async function startSessions(
   const target = createExecutionTarget(sessions, workers);
   const streams = createExecutionStreams({ target, client, limits });
 
-  const metrics = createMetrics(() => [...sessions.all()].map((record) => sessionOf(record).state));
+  const metrics = createMetrics({
+    sessionStates: () => [...sessions.all()].map((record) => sessionOf(record).state),
+    workerStates: () => workers.all().map(workerState),
+    workerLinks: () => links.size,
+  });
   const calls = createCallRecords(log, metrics);
   const requirements = requirementsByMethod();
   const admission = createAdmission(createAuthenticator({ keys, view: keyView, requirements }), limits);

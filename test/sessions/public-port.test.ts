@@ -88,6 +88,17 @@ test('plain curl-like JSON works and the request id comes back', async () => {
   expect(await response.json()).toMatchObject({ version: expect.any(String), workers: [{ workerId: 'worker-1' }] });
 });
 
+test('metrics count refused keys by reason', async () => {
+  const metrics = async () => (await fetch(`http://127.0.0.1:${service.port}/metrics`)).text();
+  const refused = async () =>
+    Number(/assay_errors_total\{reason="UNAUTHENTICATED"\} (\d+)/.exec(await metrics())?.[1] ?? 0);
+  const before = await refused();
+  await clientsOf(service.transport('assay_nobody_nothing'))
+    .sessions.getSession({ sessionId: 'x' })
+    .catch(() => {});
+  expect(await refused()).toBe(before + 1);
+});
+
 test('metrics count calls by method and code, and sessions by state', async () => {
   const { sessions } = clientsOf(service.transport(adminKey));
   await sessions.getSession({ sessionId: 'nonsense' }).catch(() => {});
@@ -97,6 +108,9 @@ test('metrics count calls by method and code, and sessions by state', async () =
     /assay_requests_total\{method="assay.v1.SessionService\/GetSession",code="invalid_argument"\} 1/,
   );
   expect(text).toMatch(/assay_sessions\{state="READY"\} [1-9]/);
+  expect(text).toMatch(/assay_errors_total\{reason="INVALID_FIELD"\} [1-9]/);
+  expect(text).toMatch(/assay_workers\{state="reachable"\} 1/);
+  expect(text).toMatch(/assay_worker_links [01]/);
   expect(text).toContain('assay_request_duration_seconds_bucket');
 });
 

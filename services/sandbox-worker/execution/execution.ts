@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { durationMs, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { EndReason, type ExecutionResult, OutputStream } from '../../../gen/assay/v1/execution_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
@@ -16,6 +16,7 @@ import {
   signalScope,
   start,
 } from '../guest/frame.ts';
+import type { Meter } from '../meter.ts';
 import { createDeadline, type Deadline } from './deadline.ts';
 import { beginDoom, type Doom, type DoomReason } from './doom.ts';
 import { createInput, type Input } from './input.ts';
@@ -36,9 +37,12 @@ export interface ExecutionHost {
   readonly sessionId: string;
   readonly journal: Journal;
   readonly budget: SpoolBudget;
+  readonly meter: Meter;
   cgroups(): ContainerCgroups | undefined;
   spoolPath(number: bigint, stream: Stream): string;
   send(frame: Buffer): void;
+  /** A process runs outside of the cgroup that it should be in. */
+  unplaced(number: bigint): void;
   /** Bytes were stored; the guest is to be told when the current read is done. */
   stored(execution: Execution): void;
   /** A program ended: a good moment to prepare for the next. */
@@ -188,7 +192,8 @@ export class Execution implements Readable, Holding {
 
   /** The process waits: into its cgroup with it, then it may go. */
   async onSpawned(pid: number): Promise<void> {
-    await this.cgroup?.place(pid);
+    const placed = this.cgroup === undefined || (await this.cgroup.place(pid));
+    if (!placed && this.running) this.host.unplaced(this.spec.number);
     this.host.send(go(this.spec.number));
   }
 
@@ -209,6 +214,7 @@ export class Execution implements Readable, Holding {
     if (this.refusal === undefined) {
       const refusal = refusalOf(step, errno);
       this.refusal = refusal;
+      this.host.meter.executionEnded('NOT_STARTED', undefined);
       this.record({ case: 'refused', value: { reason: refusal.reason, message: refusal.message } });
     }
     this.wakeReaders();
@@ -217,7 +223,10 @@ export class Execution implements Readable, Holding {
 
   onOutput(stream: Stream, offset: number, data: Buffer): void {
     if (this.startedMs === undefined || this.drained) throw new GuestViolation('OUTPUT outside of a run');
+    const { spool } = this.outputs[stream];
+    const before = spool.total;
     this.outputs[stream].take(offset, data);
+    this.host.meter.outputBytes[stream] += spool.total - before;
     this.host.stored(this);
   }
 
@@ -273,6 +282,7 @@ export class Execution implements Readable, Holding {
     this.drained = true;
     if (this.startedMs === undefined) {
       this.refusal = new DomainError('SANDBOX_LOST', message);
+      this.host.meter.executionEnded('NOT_STARTED', undefined);
       this.wakeReaders();
       this.forgetIfSettled();
       return;
@@ -358,6 +368,8 @@ export class Execution implements Readable, Holding {
     const startTime = timestampFromMs(this.startedMs ?? Date.now());
     this.recordSoon({ case: 'finished', value: { result, startTime } });
     this.result = result;
+    const seconds = result.duration === undefined ? 0 : durationMs(result.duration) / 1_000;
+    this.host.meter.executionEnded(EndReason[result.reason], seconds);
     this.wakeReaders();
     this.forgetIfSettled();
   }

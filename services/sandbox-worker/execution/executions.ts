@@ -55,7 +55,7 @@ export function createExecutions(
   let synced = false;
   let prepared = false;
 
-  const spares = createSpares(() => last + 1n, host.cgroups, host.send);
+  const spares = createSpares(() => last + 1n, host);
   const executionHost: ExecutionHost = {
     ...host,
     stored: (execution) => {
@@ -183,8 +183,12 @@ export function createExecutions(
     started: (number) => known(number).onStarted(),
     failed: (number, step, errno) => known(number).onFailed(step, errno),
     output: (number, stream, offset, data) => known(number).onOutput(stream, offset, data),
-    inputAck: (number, received, written, ended, closed) =>
-      known(number).input.acknowledged(received, written, ended, closed),
+    inputAck(number, received, written, ended, closed) {
+      const { input } = known(number);
+      const before = input.received;
+      input.acknowledged(received, written, ended, closed);
+      host.meter.inputBytes += input.received - before;
+    },
     exit: (number, exit) => known(number).onExit(exit),
     closed: (number, stdout, stderr) => known(number).onClosed(stdout, stderr),
     unknown: (number) => known(number).lose('the sandbox does not know how this execution ended'),

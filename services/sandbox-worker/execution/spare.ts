@@ -1,5 +1,6 @@
-import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
+import type { ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import { go, prepare } from '../guest/frame.ts';
+import type { ExecutionHost } from './execution.ts';
 
 /** Made two at a time, which costs the guest and the cgroup thread one waking up for both. */
 const kept = 4;
@@ -28,11 +29,8 @@ export interface Spares {
   drop(): void;
 }
 
-export function createSpares(
-  next: () => bigint,
-  cgroups: () => ContainerCgroups | undefined,
-  send: (frame: Buffer) => void,
-): Spares {
+export function createSpares(next: () => bigint, host: Pick<ExecutionHost, 'cgroups' | 'send' | 'unplaced'>): Spares {
+  const { cgroups, send } = host;
   const spares = new Map<bigint, Spare>();
   let timer: NodeJS.Timeout | undefined;
   let connected = false;
@@ -51,7 +49,8 @@ export function createSpares(
 
   async function place(number: bigint, spare: Spare, pid: number): Promise<void> {
     // One that cannot be placed may go all the same: the guest accounts for it and finds it for a kill.
-    await spare.cgroup?.place(pid);
+    const placed = spare.cgroup === undefined || (await spare.cgroup.place(pid));
+    if (!placed && connected) host.unplaced(number);
     spare.placed = true;
     if (spare.taken) send(go(number));
   }

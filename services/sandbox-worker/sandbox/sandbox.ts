@@ -3,18 +3,21 @@ import type { JournalRecord, SandboxFile } from '../../../gen/assay/worker/v1/wo
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
+import type { ExecutionHost } from '../execution/execution.ts';
 import { createExecutions, type Executions } from '../execution/executions.ts';
 import { openJournal } from '../execution/journal.ts';
 import type { SpoolBudget } from '../execution/spool-budget.ts';
 import { type GuestLink, listenForGuest } from '../guest/link.ts';
+import type { Meter } from '../meter.ts';
 import type { Slot } from './slot.ts';
 
-/** What bounds every sandbox of a worker. */
+/** What bounds and counts every sandbox of a worker. */
 export interface SandboxLimits {
   readonly executions: number;
   readonly keptBytes: number;
   /** What all of them share of the disk for output. */
   readonly budget: SpoolBudget;
+  readonly meter: Meter;
 }
 
 /** One live sandbox: a container, its guest and its executions. */
@@ -50,10 +53,17 @@ export async function openSandbox(
   const ready = Promise.withResolvers<void>();
   ready.promise.catch(() => {});
   let link: GuestLink | undefined;
+  /** Its guest was here before: with this process, or with the one that made it. */
+  let met = file.containerId !== '';
+  const sessionLog = log.child({ session_id: file.sessionId });
 
   const executions = executionsOf(slot, file, limits, records, journal, {
     send: (frame) => link?.send(frame),
     cgroups: () => sandbox.cgroups,
+    unplaced(number) {
+      limits.meter.cgroupFailures.process += 1;
+      sessionLog.warn({ number: String(number) }, 'a process runs outside of its cgroup; the guest accounts for it');
+    },
   });
 
   const sandbox: Sandbox = {
@@ -81,13 +91,18 @@ export async function openSandbox(
     file.secret,
     {
       ...executions,
+      connected(highest) {
+        if (met) limits.meter.guestReconnects += 1;
+        met = true;
+        executions.connected(highest);
+      },
       synced() {
         executions.synced();
         ready.resolve();
       },
       violated: (reason) => violated(sandbox, reason),
     },
-    log.child({ session_id: file.sessionId }),
+    sessionLog,
   );
   return sandbox;
 }
@@ -98,10 +113,17 @@ function executionsOf(
   limits: SandboxLimits,
   records: JournalRecord[],
   journal: ReturnType<typeof openJournal>['journal'],
-  wires: { send(frame: Buffer): void; cgroups(): ContainerCgroups | undefined },
+  wires: Pick<ExecutionHost, 'send' | 'cgroups' | 'unplaced'>,
 ): Executions {
   return createExecutions(
-    { sessionId: file.sessionId, journal, budget: limits.budget, spoolPath: slot.spoolPath, ...wires },
+    {
+      sessionId: file.sessionId,
+      journal,
+      budget: limits.budget,
+      meter: limits.meter,
+      spoolPath: slot.spoolPath,
+      ...wires,
+    },
     {
       env: file.env,
       workingDirectory: file.workingDirectory,

@@ -61,6 +61,7 @@ export interface Sandboxes {
 
 export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   const { engine, records, slots, log } = deps;
+  const { meter } = deps.limits;
   const live = new Map<string, Sandbox>();
   /** What is under way for a session; the next thing waits for it. */
   const busy = new Map<string, Promise<unknown>>();
@@ -90,6 +91,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   /** The container runs: its executions get cgroups, and processes are prepared. */
   function enter(sandbox: Sandbox, pid: number): void {
     sandbox.cgroups = deps.cgroups.container(pid);
+    if (sandbox.cgroups === undefined && deps.cgroups.kind !== 'none') meter.cgroupFailures.container += 1;
     sandbox.executions.prepare();
   }
 
@@ -176,9 +178,15 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
           const message = `the worker holds ${live.size} sandboxes, as many as it can`;
           throw new DomainError('NO_CAPACITY', message, { capacity: String(deps.capacity) });
         }
+        const began = performance.now();
+        const made = (outcome: 'ready' | 'failed') =>
+          meter.sandboxMade('cold', outcome, (performance.now() - began) / 1_000);
         try {
-          await records.put(project, sessionId, { type: 'ready', limits: await make(project, record.session) });
+          const limits = await make(project, record.session);
+          made('ready');
+          await records.put(project, sessionId, { type: 'ready', limits });
         } catch (error) {
+          made('failed');
           await records.put(project, sessionId, { type: 'failed', ...failure(error), atMs: Date.now() });
         }
       }),
@@ -187,13 +195,17 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       exclusively(sessionId, async () => {
         await records.put(project, sessionId, { type: 'closing', ...why });
         const sandbox = live.get(sessionId);
-        if (sandbox !== undefined) await discard(sandbox, `the session was closed: ${why.message}`);
+        if (sandbox !== undefined) {
+          meter.sandboxEnded(why.reason);
+          await discard(sandbox, `the session was closed: ${why.message}`);
+        }
         await records.put(project, sessionId, { type: 'closed', atMs: Date.now() });
       }),
     fail: (project, sessionId, why) =>
       exclusively(sessionId, async () => {
         const sandbox = live.get(sessionId);
         if (sandbox === undefined) return;
+        meter.sandboxEnded(why.reason);
         await records.put(project, sessionId, { type: 'failed', ...why, atMs: Date.now() });
         await discard(sandbox, why.message);
       }),

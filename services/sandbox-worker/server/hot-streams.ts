@@ -5,6 +5,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Execution } from '../execution/execution.ts';
+import type { Meter } from '../meter.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { createEventStream, refuse } from './event-stream.ts';
 
@@ -17,6 +18,7 @@ type Open = (message: Uint8Array) => { execution: Execution; from: From };
 /** Execute and Attach, the two calls that carry output. Returns whether the stream was one of them. */
 export function createHotStreams(
   sandboxes: Sandboxes,
+  meter: Meter,
   log: Logger,
 ): (stream: ServerHttp2Stream, path: string) => boolean {
   const execute: Open = (message) => {
@@ -57,7 +59,7 @@ export function createHotStreams(
         const message = reader.push(chunk)[0];
         if (message === undefined || stream.headersSent) return;
         const { execution, from } = open(message);
-        follow(execution, from, stream);
+        follow(execution, from, stream, open === execute ? 'Execute' : 'Attach');
       } catch (error) {
         refuse(stream, error, log);
       }
@@ -65,12 +67,21 @@ export function createHotStreams(
     return true;
   };
 
-  function follow(execution: Execution, from: From, stream: ServerHttp2Stream): void {
+  function follow(
+    execution: Execution,
+    from: From,
+    stream: ServerHttp2Stream,
+    method: keyof Meter['openStreams'],
+  ): void {
+    meter.openStreams[method] += 1;
     const events = createEventStream(stream, log);
     const subscription = execution.subscribe(events, from);
     events.onRoom(() => subscription.pump());
     // The reader went away; the execution goes on.
-    stream.on('close', () => subscription.cancel());
+    stream.on('close', () => {
+      meter.openStreams[method] -= 1;
+      subscription.cancel();
+    });
     subscription.pump();
   }
 }

@@ -14,6 +14,7 @@ import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
+import type { Meter } from '../meter.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { refuse } from './event-stream.ts';
 import { createHotStreams } from './hot-streams.ts';
@@ -34,6 +35,7 @@ export async function serveWorker(
   listen: { host: string; port: number },
   token: string,
   sandboxes: Sandboxes,
+  meter: Meter,
   log: Logger,
 ): Promise<WorkerServer> {
   const report = (error: unknown) => log.error({ err: error }, 'a call failed');
@@ -52,7 +54,7 @@ export async function serveWorker(
     connect: false,
     grpcWeb: false,
   });
-  const hot = createHotStreams(sandboxes, log);
+  const hot = createHotStreams(sandboxes, meter, log);
   const expected = Buffer.from(`Bearer ${token}`);
 
   const server = createServer({

@@ -38,6 +38,7 @@ export function createCallRecords(log: Logger, metrics: Metrics): CallRecords {
           log.error({ ...fields, method, requestId, err: cause }, 'failed'),
         );
         reason = known instanceof DomainError ? known.reason : fromConnectError(mapped)?.reason;
+        metrics.failed(reason ?? 'UNKNOWN');
         return mapped;
       },
       end(code) {

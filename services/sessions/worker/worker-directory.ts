@@ -9,6 +9,11 @@ export interface KnownWorker {
   readonly reachable: boolean;
 }
 
+export function workerState({ record, reachable }: KnownWorker): 'reachable' | 'silent' | 'draining' {
+  if (!reachable) return 'silent';
+  return record.draining ? 'draining' : 'reachable';
+}
+
 /** The workers, through their registrations. */
 export interface WorkerDirectory {
   find(workerId: string): Promise<KnownWorker | undefined>;

@@ -5,6 +5,8 @@ import { DomainError } from '../../shared/domain-error.ts';
 export interface WorkerLinks {
   /** Rejects with WORKER_UNREACHABLE. */
   open(address: string): Promise<ClientHttp2Session>;
+  /** How many there are. */
+  readonly size: number;
   close(): void;
 }
 
@@ -21,6 +23,9 @@ export function createWorkerLinks(): WorkerLinks {
     if (links.get(address) === link) links.delete(address);
   };
   return {
+    get size() {
+      return links.size;
+    },
     open(address) {
       const kept = links.get(address);
       if (kept !== undefined) return kept;

@@ -1,0 +1,105 @@
+import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
+import type { SpoolBudget } from './execution/spool-budget.ts';
+import type { Meter } from './meter.ts';
+import type { Sandbox } from './sandbox/sandbox.ts';
+
+/** What a scrape asks for, because it is known anyway. */
+export interface MetricsSources {
+  readonly budget: SpoolBudget;
+  readonly capacity: number;
+  readonly live: () => Iterable<Pick<Sandbox, 'paused' | 'file'>>;
+}
+
+export interface WorkerMetrics {
+  readonly meter: Meter;
+  render(sources: MetricsSources): Promise<{ contentType: string; text: string }>;
+}
+
+const executionBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200];
+const createBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 30, 60];
+
+/** Every label has a fixed set of values: no session, project or command is ever one. */
+export function createWorkerMetrics(): WorkerMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
+    new Counter({ name: `assay_worker_${name}`, help, labelNames, registers });
+  const histogram = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly Label[],
+    buckets: number[],
+  ) => new Histogram({ name: `assay_worker_${name}`, help, labelNames, buckets, registers });
+
+  const ended = counter('executions_total', 'Executions that ended, by why.', ['reason']);
+  const durations = histogram('execution_duration_seconds', 'How long executions ran.', [], executionBuckets);
+  const made = counter('session_creates_total', 'Sandboxes made for sessions, by start and outcome.', [
+    'start',
+    'outcome',
+  ]);
+  const makings = histogram('session_create_seconds', 'How long sandboxes took to be ready.', ['start'], createBuckets);
+  const ends = counter('session_ends_total', 'Sandboxes that were closed or failed, by why.', ['reason']);
+  const meter: Meter = {
+    outputBytes: { 1: 0, 2: 0 },
+    inputBytes: 0,
+    openStreams: { Execute: 0, Attach: 0 },
+    guestReconnects: 0,
+    cgroupFailures: { container: 0, process: 0 },
+    executionEnded(reason, seconds) {
+      ended.inc({ reason });
+      if (seconds !== undefined) durations.observe(seconds);
+    },
+    sandboxMade(start, outcome, seconds) {
+      made.inc({ start, outcome });
+      if (outcome === 'ready') makings.observe({ start }, seconds);
+    },
+    sandboxEnded: (reason) => ends.inc({ reason }),
+  };
+  const gather = readLater(registry, meter);
+  return {
+    meter,
+    async render(sources) {
+      gather(sources);
+      return { contentType: registry.contentType, text: await registry.metrics() };
+    },
+  };
+}
+
+/** The numbers that are counted elsewhere, brought over when somebody looks. */
+function readLater(registry: Registry, meter: Meter): (sources: MetricsSources) => void {
+  const registers = [registry];
+  const total = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Counter({ name: `assay_worker_${name}`, help, labelNames, registers });
+  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Gauge({ name: `assay_worker_${name}`, help, labelNames, registers });
+
+  const output = total('output_bytes_total', 'Output of executions that was stored, by stream.', ['stream']);
+  const input = total('input_bytes_total', 'Input that guests took.');
+  const reconnects = total('guest_reconnects_total', 'Guests that connected again.');
+  const unplaced = total('cgroup_failures_total', 'What runs without the cgroup it should have.', ['what']);
+  const dropped = total('spool_dropped_bytes_total', 'Kept output given up for the budget, by what it was of.', ['of']);
+  const streams = gauge('open_streams', 'Readers of executions, by the call they came with.', ['method']);
+  const spool = gauge('spool_bytes', 'Disk that kept output takes.');
+  const budget = gauge('spool_budget_bytes', 'Disk that kept output may take.');
+  const sessions = gauge('sessions', 'Sandboxes by state.', ['state']);
+  const capacity = gauge('session_capacity', 'Sandboxes that this worker takes at one time.');
+
+  return (sources) => {
+    for (const each of [output, input, reconnects, unplaced, dropped]) each.reset();
+    output.inc({ stream: 'stdout' }, meter.outputBytes[1]);
+    output.inc({ stream: 'stderr' }, meter.outputBytes[2]);
+    input.inc(meter.inputBytes);
+    reconnects.inc(meter.guestReconnects);
+    for (const [what, count] of Object.entries(meter.cgroupFailures)) unplaced.inc({ what }, count);
+    for (const [of, bytes] of Object.entries(sources.budget.droppedBytes)) dropped.inc({ of }, bytes);
+    for (const [method, count] of Object.entries(meter.openStreams)) streams.set({ method }, count);
+    spool.set(sources.budget.usedBytes);
+    budget.set(sources.budget.limitBytes);
+    capacity.set(sources.capacity);
+    const states = { creating: 0, ready: 0, paused: 0 };
+    for (const { paused, file } of sources.live()) {
+      states[file.containerId === '' ? 'creating' : paused ? 'paused' : 'ready'] += 1;
+    }
+    for (const [state, count] of Object.entries(states)) sessions.set({ state }, count);
+  };
+}

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestStack, type TestStack } from './stack.ts';
+
+let stack: TestStack;
+beforeAll(async () => {
+  stack = await startTestStack({ env: { worker: { ASSAY_WORKER_METRICS_LISTEN: '127.0.0.1:0' } } });
+});
+afterAll(() => stack?.stop());
+
+/** The worker's metrics by name and labels. */
+async function scrape(): Promise<Map<string, number>> {
+  const lines = stack.stack.lastLines('worker', 500).filter((line) => line.includes('serving metrics'));
+  const { port } = JSON.parse(lines.at(-1) ?? '{}') as { port: number };
+  expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(404);
+  const response = await fetch(`http://127.0.0.1:${port}/metrics`);
+  expect(response.headers.get('content-type')).toContain('text/plain');
+  const samples = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return new Map(
+    samples.map((line) => {
+      const at = line.lastIndexOf(' ');
+      return [line.slice(0, at).replace('assay_worker_', ''), Number(line.slice(at + 1))];
+    }),
+  );
+}
+
+test('the metrics of a worker count what its sessions did, and name none of them', async () => {
+  const session = await stack.client.sessions.create({});
+  await session.run('head -c 100000 /dev/zero; echo oops >&2; exit 3');
+  await session.run('wc -c', { input: 'twelve bytes' });
+  await session.run('sleep 60', { timeoutMs: 100 });
+  await session.run(['/no/such/program']).catch(() => {});
+  const follower = session.execute('echo here; sleep 600');
+  for await (const event of follower) if (event.type === 'stdout') break;
+  const open = await scrape();
+  expect(Object.fromEntries(open)).toMatchObject({
+    'executions_total{reason="EXITED"}': 2,
+    'executions_total{reason="TIMED_OUT"}': 1,
+    'executions_total{reason="NOT_STARTED"}': 1,
+    execution_duration_seconds_count: 3,
+    'output_bytes_total{stream="stdout"}': 100_000 + 3 + 5,
+    'output_bytes_total{stream="stderr"}': 5,
+    input_bytes_total: 12,
+    spool_bytes: 25 * 4_096 + 3 * 4_096,
+    spool_budget_bytes: 10 * 2 ** 30,
+    'sessions{state="ready"}': 1,
+    'session_creates_total{start="cold",outcome="ready"}': 1,
+    'session_create_seconds_count{start="cold"}': 1,
+    'cgroup_failures_total{what="process"}': 0,
+    'cgroup_failures_total{what="container"}': 0,
+    guest_reconnects_total: 0,
+  });
+  for (const name of open.keys()) expect(name).not.toContain(session.id);
+
+  stack.stack.kill('worker');
+  // It is answered by the next worker.
+  await session.run('true');
+  const again = await scrape();
+  expect(again.get('guest_reconnects_total')).toBe(1);
+  expect(again.get('spool_bytes')).toBe(28 * 4_096);
+  await session.close();
+  const closed = await scrape();
+  expect(closed.get('session_ends_total{reason="CLOSED_BY_CALLER"}')).toBe(1);
+  expect([closed.get('sessions{state="ready"}'), closed.get('spool_bytes')]).toEqual([0, 0]);
+});
