@@ -13,7 +13,7 @@ import { adminKey, clientsOf, type RunningService, runService } from './running-
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await runService({ env: { ASSAY_LIMIT_REQUESTS_PER_SECOND: '200' } });
+  service = await runService({ env: { ASSAY_LIMIT_REQUESTS_PER_SECOND: '40' } });
   await service.addWorker({ heartbeatMs: 1_000 });
 });
 afterAll(() => service.stop());
