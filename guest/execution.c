@@ -2,6 +2,7 @@
 
 #include "spawn.h"
 #include "stream.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -72,6 +73,7 @@ static void shut_all(struct execution *e)
 	stream_shut(&e->output[0].fd);
 	stream_shut(&e->output[1].fd);
 	stream_shut(&e->input.fd);
+	stream_shut(&e->terminal_fd);
 }
 
 static void give_back(const struct ring *ring)
@@ -118,7 +120,7 @@ static void reset(struct execution *e, uint64_t number)
 	uint8_t *base = buffers + (size_t)(e - table) * SLOT_BYTES;
 	*e = (struct execution){.number = number};
 	e->said = 1U << STATE | 1U << INPUT_ACK;
-	e->status_fd = e->gate_fd = e->input.fd = -1;
+	e->status_fd = e->gate_fd = e->input.fd = e->terminal_fd = -1;
 	for (int i = 0; i < 2; i++) {
 		e->output[i].fd = -1;
 		e->output[i].ring = (struct ring){.base = base + i * OUTPUT_RING, .size = OUTPUT_RING};
@@ -142,24 +144,27 @@ static struct execution *take_slot(uint64_t number)
 static bool occupy(struct execution *e, const struct spawned *spawned, enum phase phase)
 {
 	e->pid = spawned->pid;
-	e->output[0].fd = spawned->output[0];
-	e->output[1].fd = spawned->output[1];
-	e->input.fd = spawned->input;
+	if (!e->terminal) {
+		e->output[0].fd = spawned->output[0];
+		e->output[1].fd = spawned->output[1];
+		e->input.fd = spawned->input;
+	}
 	e->input.writable = true;
-	e->input.closed = spawned->input < 0;
+	e->input.closed = e->input.fd < 0;
 	e->status_fd = spawned->status;
 	e->gate_fd = spawned->gate;
 	e->phase = phase;
 	return watch_all(e);
 }
 
-struct execution *execution_open(uint64_t number, const struct start *start)
+struct execution *execution_open(uint64_t number, struct start *start)
 {
 	struct execution *e = take_slot(number);
 	if (e == NULL)
 		return NULL;
 	struct spawned spawned;
-	int step = spawn(start, start->flags, &spawned);
+	bool terminal = start->flags & START_TERMINAL;
+	int step = terminal && !terminal_open(e, start) ? STEP_PIPES : spawn(start, start->flags, &spawned);
 	if (step != 0) {
 		fail(e, (uint32_t)step, (uint32_t)errno);
 	} else if (!occupy(e, &spawned, spawned.gate >= 0 ? PHASE_GATED : PHASE_STARTING)) {
@@ -209,16 +214,31 @@ bool execution_is_spare(const struct execution *e)
 	return e->phase == PHASE_SPARE && e->status_fd >= 0;
 }
 
+/* A spare has pipes; its start says that it is to have a terminal. */
+static void change_to_terminal(struct execution *e, struct start *start)
+{
+	if (terminal_open(e, start) && watch(e, e->output[0].fd, ROLE_STDOUT, EPOLLIN) &&
+	    watch(e, e->input.fd, ROLE_INPUT, EPOLLOUT))
+		return;
+	int error = errno;
+	kill(e->pid, SIGKILL);
+	e->plan = NULL;
+	fail(e, STEP_PIPES, (uint32_t)error);
+}
+
 bool execution_employ(struct execution *e, const uint8_t *payload, size_t length)
 {
 	struct start *start = &e->plan->start;
 	memcpy(e->plan->payload, payload, length);
 	if (!start_decode(e->plan->payload, length, start))
 		return false;
-	if (!(start->flags & START_INPUT)) {
+	if (start->flags & START_TERMINAL)
+		change_to_terminal(e, start);
+	else if (!(start->flags & START_INPUT))
 		stream_shut(&e->input.fd);
-		e->input.closed = true;
-	}
+	if (e->phase == PHASE_FAILED)
+		return true;
+	e->input.closed = e->input.fd < 0;
 	e->phase = PHASE_GATED;
 	if (!(start->flags & START_GATED) || (start->flags & START_PLACED))
 		execution_go(e);
@@ -293,10 +313,13 @@ void execution_reaped(pid_t pid, int status, const struct rusage *usage)
 	e->wait_status = status;
 	e->usage = *usage;
 	e->lasted_us = now_us() - e->began_us;
+	stream_shut(&e->terminal_fd);
 	for (int i = 0; i < 2; i++) {
 		struct output *o = &e->output[i];
 		int left = 0;
-		if (o->fd >= 0 && ioctl(o->fd, FIONREAD, &left) != 0)
+		if (o->fd >= 0 && e->terminal)
+			left = TERMINAL_PENDING_MAX;
+		else if (o->fd >= 0 && ioctl(o->fd, FIONREAD, &left) != 0)
 			left = 0;
 		o->at_exit = o->ring.end + (uint64_t)left;
 		o->readable = true;

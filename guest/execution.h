@@ -48,6 +48,9 @@ struct execution {
 	bool started, forgotten;
 	uint32_t said;      /* bit n: frame type n was said on this connection and is still true */
 	int status_fd, gate_fd;
+	bool terminal;      /* output 0 and the input are its far side, output 1 is nothing */
+	unsigned terminal_index, ends_typed;
+	int terminal_fd;    /* its near side, until the program ends */
 	struct plan *plan;  /* where a spare finds its start */
 	struct output output[2];
 	struct input input;
@@ -67,7 +70,7 @@ struct execution *execution_at(unsigned index);
 struct execution *execution_find(uint64_t number);
 
 /* Runs it, or leaves it failed; NULL when the table is full. */
-struct execution *execution_open(uint64_t number, const struct start *start);
+struct execution *execution_open(uint64_t number, struct start *start);
 void execution_release(struct execution *e);
 
 /* Makes a process for an execution that will come; where it cannot, nobody is told. */

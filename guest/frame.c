@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+uint16_t get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
 uint32_t get32(const uint8_t *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -48,11 +53,13 @@ static const struct rule {
 	[SIGNAL - WELCOME] = {8, 8, true, false},
 	[FORGET - WELCOME] = {0, 0, true, false},
 	[PREPARE - WELCOME] = {0, 0, true, false},
+	[RESIZE - WELCOME] = {4, 4, true, false},
 };
 
 static bool header_is_sound(const uint8_t *p, const struct frame *frame)
 {
-	if (frame->type < WELCOME || frame->type > PREPARE || p[6] != 0 || p[7] != 0)
+	bool known = (frame->type >= WELCOME && frame->type <= PREPARE) || frame->type == RESIZE;
+	if (!known || p[6] != 0 || p[7] != 0)
 		return false;
 	const struct rule *rule = &rules[frame->type - WELCOME];
 	bool stream = rule->streamed ? frame->stream == 1 || frame->stream == 2 : frame->stream == 0;
@@ -114,9 +121,22 @@ static bool take_strings(uint8_t **at, uint8_t *end, uint32_t count, char **stri
 	return true;
 }
 
+static bool take_size(uint8_t **at, const uint8_t *end, struct start *start)
+{
+	start->rows = start->columns = 0;
+	if (!(start->flags & START_TERMINAL))
+		return true;
+	if (end - *at < 4)
+		return false;
+	start->rows = get16(*at);
+	start->columns = get16(*at + 2);
+	*at += 4;
+	return true;
+}
+
 bool start_decode(uint8_t *payload, size_t length, struct start *start)
 {
-	if (length < 24 || (payload[0] & ~(START_GATED | START_INPUT | START_PLACED)) != 0 || payload[1] || payload[2] || payload[3])
+	if (length < 24 || (payload[0] & ~START_FLAGS) != 0 || payload[1] || payload[2] || payload[3])
 		return false;
 	start->flags = payload[0];
 	start->uid = get32(payload + 4);
@@ -127,5 +147,5 @@ bool start_decode(uint8_t *payload, size_t length, struct start *start)
 	uint8_t *at = payload + 20, *end = payload + length;
 	start->directory = take_string(&at, end);
 	return start->directory != NULL && take_strings(&at, end, argc, start->argv) &&
-	       take_strings(&at, end, envc, start->envp) && at == end;
+	       take_strings(&at, end, envc, start->envp) && take_size(&at, end, start) && at == end;
 }

@@ -17,10 +17,13 @@ enum {
 
 enum frame_type {
 	HELLO = 1, STATE, SYNCED, SPAWNED, STARTED, FAILED, OUTPUT, INPUT_ACK, EXIT, CLOSED, UNKNOWN,
+	AWAITING = 13,
 	WELCOME = 64, START, GO, ACK, INPUT, INPUT_END, SIGNAL, FORGET, PREPARE,
+	RESIZE = 77,
 };
 
-enum { START_GATED = 1, START_INPUT = 2, START_PLACED = 4 };
+enum { START_GATED = 1, START_INPUT = 2, START_PLACED = 4, START_TERMINAL = 8 };
+#define START_FLAGS (START_GATED | START_INPUT | START_PLACED | START_TERMINAL)
 #define KEEP_ID UINT32_MAX
 
 struct frame {
@@ -40,12 +43,15 @@ enum decoded { DECODED_FRAME, DECODED_PARTIAL, DECODED_BROKEN };
 
 struct start {
 	uint8_t flags;
+	uint16_t rows, columns; /* of the terminal, if it is to have one */
+	unsigned terminal_index; /* which it is, once it is open */
 	uint32_t uid, gid;
 	char *directory;
 	char *argv[WORDS_MAX + 1];
 	char *envp[WORDS_MAX + 1];
 };
 
+uint16_t get16(const uint8_t *p);
 uint32_t get32(const uint8_t *p);
 uint64_t get64(const uint8_t *p);
 uint8_t *put32(uint8_t *p, uint32_t value);

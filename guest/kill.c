@@ -1,6 +1,7 @@
 #include "kill.h"
 
 #include "numbers.h"
+#include "terminal.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -176,7 +177,10 @@ static void mark(struct execution *e, struct walk *walk, struct walk *before)
 	/* A session's number is not given away while it has members: a process that has it now is a stranger. */
 	bool reused = e->phase == PHASE_EXITED && find(walk, e->pid) != NULL;
 	char names[2][PATH_BYTES];
-	name_pipe(e->output[0].fd, names[0]);
+	if (e->terminal)
+		terminal_name(e, names[0]);
+	else
+		name_pipe(e->output[0].fd, names[0]);
 	name_pipe(e->output[1].fd, names[1]);
 	for (size_t i = 0; i < walk->count; i++) {
 		struct process *p = &walk->list[i];
@@ -220,8 +224,11 @@ void kill_execution(struct execution *e, int signal_number, uint32_t scope)
 	if (e->pid <= 0)
 		return;
 	bool reaped = e->phase == PHASE_EXITED;
+	pid_t foreground = terminal_foreground(e);
 	if (scope == SCOPE_ALL)
 		kill_all(e, signal_number);
+	else if (scope == SCOPE_GROUP && foreground > 0)
+		kill(-foreground, signal_number);
 	else if (scope == SCOPE_GROUP && !(reaped && kill(e->pid, 0) == 0)) /* as with sessions: a reused pid is a stranger */
 		kill(-e->pid, signal_number);
 	else if (scope == SCOPE_PROGRAM && !reaped)

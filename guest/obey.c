@@ -4,6 +4,7 @@
 #include "kill.h"
 #include "say.h"
 #include "stream.h"
+#include "terminal.h"
 
 static uint64_t highest;
 static bool welcomed;
@@ -85,6 +86,8 @@ bool obey(struct frame *frame)
 		return stream_input_end(e, get64(frame->payload));
 	else if (frame->type == SIGNAL)
 		kill_execution(e, (int)get32(frame->payload), get32(frame->payload + 4));
+	else if (frame->type == RESIZE)
+		terminal_resize(e, get16(frame->payload), get16(frame->payload + 2));
 	else
 		obey_forget(e);
 	return true;

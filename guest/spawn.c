@@ -2,6 +2,7 @@
 
 #include "execution.h"
 #include "link.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 enum { STATUS_FD = 3, GATE_FD = 4, FIRST_UNUSED_FD = 5, HIGH_FD = 16, OPEN_FDS_MAX = 8 * EXECUTIONS_MAX };
+
+#define TERMINAL_TYPE "xterm-256color"
 
 static struct rlimit files;
 static char child_score[8] = "500";
@@ -81,8 +84,9 @@ static void arrange_descriptors(const int ends[5])
 	if (dup3(high[STATUS_FD], STATUS_FD, O_CLOEXEC) < 0)
 		give_up(STEP_PIPES);
 	status_fd = STATUS_FD;
-	if (high[0] < 0)
-		high[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < 3; i++)
+		if (high[i] < 0)
+			high[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (high[0] < 0 || dup2(high[0], 0) < 0 || dup2(high[1], 1) < 0 || dup2(high[2], 2) < 0)
 		give_up(STEP_PIPES);
 	if (high[GATE_FD] >= 0 && dup3(high[GATE_FD], GATE_FD, O_CLOEXEC) < 0)
@@ -135,6 +139,8 @@ static _Noreturn void run_child(const struct start *start, const int ends[5])
 		_exit(127); /* the guest is gone */
 	if (ends[0] >= 0 && !(start->flags & START_INPUT))
 		take_empty_input();
+	if ((start->flags & START_TERMINAL) && !terminal_take(start))
+		give_up(STEP_PIPES);
 	face_the_oom_killer();
 	if (setrlimit(RLIMIT_NOFILE, &files) != 0)
 		give_up(STEP_EXEC);
@@ -143,6 +149,8 @@ static _Noreturn void run_child(const struct start *start, const int ends[5])
 	if (chdir(start->directory) != 0)
 		give_up(STEP_DIRECTORY);
 	environ = (char **)start->envp; /* execvp searches the PATH of the environment it passes on */
+	if ((start->flags & START_TERMINAL) && setenv("TERM", TERMINAL_TYPE, 0) != 0)
+		give_up(STEP_EXEC);
 	execvp(start->argv[0], start->argv);
 	give_up(STEP_EXEC);
 }
@@ -176,11 +184,11 @@ static bool unblock(int fd)
 int spawn(const struct start *start, uint8_t flags, struct spawned *spawned)
 {
 	int own[5] = {-1, -1, -1, -1, -1}, child[5] = {-1, -1, -1, -1, -1};
-	bool gated = flags & START_GATED, input = flags & START_INPUT;
+	bool gated = flags & START_GATED, pipes = !(flags & START_TERMINAL), input = pipes && (flags & START_INPUT);
 	int step = STEP_PIPES;
 	pid_t pid = -1;
-	if (open_pipe(input, &child[0], &own[0]) && open_pipe(true, &own[1], &child[1]) &&
-	    open_pipe(true, &own[2], &child[2]) && open_pipe(true, &own[STATUS_FD], &child[STATUS_FD]) &&
+	if (open_pipe(input, &child[0], &own[0]) && open_pipe(pipes, &own[1], &child[1]) &&
+	    open_pipe(pipes, &own[2], &child[2]) && open_pipe(true, &own[STATUS_FD], &child[STATUS_FD]) &&
 	    open_pipe(gated, &child[GATE_FD], &own[GATE_FD]) && unblock(own[0]) && unblock(own[1]) && unblock(own[2]) &&
 	    unblock(own[STATUS_FD])) {
 		step = STEP_FORK;

@@ -1,5 +1,7 @@
 #include "stream.h"
 
+#include "terminal.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,6 +22,13 @@ void stream_close_input(struct execution *e)
 	e->said &= ~(1U << INPUT_ACK);
 }
 
+/* A read that finds nothing tells where the output of a program that has ended stops. */
+static void found_empty(struct output *o)
+{
+	if (o->at_exit > o->ring.end)
+		o->at_exit = o->ring.end;
+}
+
 static void drain(struct execution *e, struct output *o)
 {
 	struct iovec room[2];
@@ -32,9 +41,13 @@ static void drain(struct execution *e, struct output *o)
 			continue;
 		if (got == 0 || (got < 0 && errno != EAGAIN)) {
 			stream_shut(&o->fd);
+			found_empty(o);
+			if (e->terminal && !e->input.closed)
+				stream_close_input(e); /* its other half */
 			return;
 		}
 		if (got < 0) {
+			found_empty(o);
 			o->readable = false;
 			return;
 		}
@@ -43,7 +56,8 @@ static void drain(struct execution *e, struct output *o)
 			o->grown = true;
 			fcntl(o->fd, F_SETPIPE_SZ, PIPE_GROWN);
 		}
-		if ((size_t)got < asked && e->phase != PHASE_EXITED) /* after the exit look for the end of file at once */
+		/* After the exit look for the end of file at once. A terminal gives less than it has. */
+		if ((size_t)got < asked && e->phase != PHASE_EXITED && !e->terminal)
 			o->readable = false;
 	}
 }
@@ -63,8 +77,12 @@ static void feed(struct execution *e)
 			stream_close_input(e);
 		}
 	}
-	if (in->fd >= 0 && in->ends && in->ring.start == in->length)
+	if (in->fd < 0 || !in->ends || in->ring.start != in->length || (e->terminal && !in->writable))
+		return;
+	if (!e->terminal || terminal_type_end(e))
 		stream_close_input(e);
+	else
+		in->writable = false;
 }
 
 void stream_pump(struct execution *e)

@@ -82,7 +82,11 @@ static void a_bad_header_is_broken_before_its_payload_comes(void)
 	CHECK(decode_one(GO, 1, 1, 0) == DECODED_BROKEN);
 	CHECK(decode_one(GO, 0, 1, 0) == DECODED_FRAME);
 	CHECK(decode_one(HELLO, 0, 0, 44) == DECODED_BROKEN);
+	CHECK(decode_one(RESIZE, 0, 1, 4) == DECODED_PARTIAL);
+	CHECK(decode_one(RESIZE, 0, 1, 5) == DECODED_BROKEN);
 	CHECK(decode_one(PREPARE + 1, 0, 1, 0) == DECODED_BROKEN);
+	CHECK(decode_one(PREPARE + 1, 0, 0, 0) == DECODED_BROKEN);
+	CHECK(decode_one(RESIZE + 1, 0, 1, 0) == DECODED_BROKEN);
 }
 
 static size_t put_start(uint8_t *p, uint32_t argc, uint32_t envc, const char *const *strings, int count)
@@ -133,8 +137,25 @@ static void a_start_that_lies_is_refused(void)
 	length = put_start(bytes, 1, 0, strings, 3); /* more than was counted */
 	CHECK(!start_decode(bytes, length, &s));
 	length = put_start(bytes, 2, 0, strings, 3);
-	bytes[0] = 8; /* a flag nobody knows */
+	bytes[0] = 16; /* a flag nobody knows */
 	CHECK(!start_decode(bytes, length, &s));
+}
+
+static void a_terminal_brings_its_size(void)
+{
+	static struct start s;
+	uint8_t bytes[256];
+	const char *strings[] = {"/", "sh"};
+	size_t length = put_start(bytes, 1, 0, strings, 2);
+	memcpy(bytes + length, "\x18\0\x50\1", 4);
+	bytes[0] = START_TERMINAL | START_INPUT;
+	CHECK(!start_decode(bytes, length + 3, &s));
+	length = put_start(bytes, 1, 0, strings, 2); /* decoding moved the strings */
+	bytes[0] = START_TERMINAL | START_INPUT;
+	CHECK(start_decode(bytes, length + 4, &s) && s.rows == 24 && s.columns == 336);
+	length = put_start(bytes, 1, 0, strings, 2);
+	CHECK(!start_decode(bytes, length + 4, &s)); /* a size for no terminal */
+	CHECK(start_decode(bytes, put_start(bytes, 1, 0, strings, 2), &s) && s.rows == 0);
 }
 
 static void a_ring_wraps(void)
@@ -163,6 +184,7 @@ int main(void)
 	a_bad_header_is_broken_before_its_payload_comes();
 	a_start_is_decoded_in_place();
 	a_start_that_lies_is_refused();
+	a_terminal_brings_its_size();
 	a_ring_wraps();
 	printf("%d checks\n", checks);
 	return 0;

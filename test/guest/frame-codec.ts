@@ -12,6 +12,7 @@ export const type = {
   EXIT: 9,
   CLOSED: 10,
   UNKNOWN: 11,
+  AWAITING: 13,
   WELCOME: 64,
   START: 65,
   GO: 66,
@@ -21,6 +22,7 @@ export const type = {
   SIGNAL: 70,
   FORGET: 71,
   PREPARE: 72,
+  RESIZE: 77,
 } as const;
 
 export interface Frame {
@@ -38,6 +40,8 @@ export interface StartRequest {
   readonly input?: boolean;
   /** The process was prepared and needs no GO. */
   readonly placed?: boolean;
+  /** Run it on a terminal of this size. */
+  readonly terminal?: { readonly rows: number; readonly columns: number };
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -59,6 +63,12 @@ export function u64(...values: number[]): Buffer {
   return bytes;
 }
 
+export function u16(...values: number[]): Buffer {
+  const bytes = Buffer.alloc(2 * values.length);
+  for (const [i, value] of values.entries()) bytes.writeUInt16LE(value, 2 * i);
+  return bytes;
+}
+
 export function u32(...values: number[]): Buffer {
   const bytes = Buffer.alloc(4 * values.length);
   for (const [i, value] of values.entries()) bytes.writeUInt32LE(value, 4 * i);
@@ -71,13 +81,15 @@ export function readU64(bytes: Buffer, at: number): number {
 
 export function encodeStart(number: number, request: StartRequest): Buffer {
   const env = request.env ?? ['PATH=/usr/local/bin:/usr/bin:/bin'];
-  const flags = (request.gated ? 1 : 0) | (request.input ? 2 : 0) | (request.placed ? 4 : 0);
+  const flags =
+    (request.gated ? 1 : 0) | (request.input ? 2 : 0) | (request.placed ? 4 : 0) | (request.terminal ? 8 : 0);
   const strings = [request.cwd ?? '/', ...request.argv, ...env].flatMap((text) => {
     const bytes = Buffer.from(text);
     return [u32(bytes.length), bytes];
   });
+  const size = request.terminal ? u16(request.terminal.rows, request.terminal.columns) : Buffer.alloc(0);
   const head = u32(flags, request.uid ?? KEEP, request.gid ?? KEEP, request.argv.length, env.length);
-  return encodeFrame(type.START, number, Buffer.concat([head, ...strings]));
+  return encodeFrame(type.START, number, Buffer.concat([head, ...strings, size]));
 }
 
 /** Calls `take` for every whole frame; keeps the rest for the next push. */
