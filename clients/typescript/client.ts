@@ -14,6 +14,8 @@ export interface ClientOptions {
   reconnectTimeoutMs?: number;
   /** The same while no server has answered yet. 5 s unless given. */
   connectTimeoutMs?: number;
+  /** Asked for every call: where it belongs in a trace of yours, as W3C Trace Context writes it. */
+  traceparent?: () => string | undefined;
 }
 
 export interface Client extends Disposable {
@@ -28,7 +30,7 @@ export interface Client extends Disposable {
 /** A client for one server. All calls share one connection, which is opened when it is first needed. */
 export function createClient(options: ClientOptions): Client {
   const endpoint = toOrigin(options.endpoint);
-  const connection = createConnection(endpoint, options.apiKey);
+  const connection = createConnection(endpoint, options.apiKey, options.traceparent);
   const caller = createCaller(endpoint, {
     reconnectTimeoutMs: options.reconnectTimeoutMs ?? 30_000,
     connectTimeoutMs: options.connectTimeoutMs ?? Math.min(5_000, options.reconnectTimeoutMs ?? 5_000),

@@ -14,12 +14,16 @@ export interface Connection {
   readonly endpoint: string;
   readonly transport: Transport;
   /** Opens a call that is framed by hand. */
-  request(path: string): Promise<http2.ClientHttp2Stream>;
+  request(path: string, traceparent?: string): Promise<http2.ClientHttp2Stream>;
   /** Breaks every open call and frees the socket. */
   close(): void;
 }
 
-export function createConnection(endpoint: string, apiKey: string | undefined): Connection {
+export function createConnection(
+  endpoint: string,
+  apiKey: string | undefined,
+  traceparent?: () => string | undefined,
+): Connection {
   const manager = new WideSessionManager(endpoint);
   const transport = createGrpcTransport({
     baseUrl: endpoint,
@@ -27,7 +31,10 @@ export function createConnection(endpoint: string, apiKey: string | undefined): 
     // Compressing output costs more than sending it, on any network worth the name.
     acceptCompression: [],
     readMaxBytes: largestMessageBytes,
-    interceptors: apiKey === undefined ? [] : [authorize(apiKey)],
+    interceptors: [
+      ...(apiKey === undefined ? [] : [authorize(apiKey)]),
+      ...(traceparent === undefined ? [] : [passOn(traceparent)]),
+    ],
   });
   const headers = {
     'content-type': 'application/grpc+proto',
@@ -37,7 +44,10 @@ export function createConnection(endpoint: string, apiKey: string | undefined): 
   return {
     endpoint,
     transport,
-    request: (path) => manager.request('POST', path, headers, {}),
+    request(path, given) {
+      const place = given ?? traceparent?.();
+      return manager.request('POST', path, place === undefined ? headers : { ...headers, traceparent: place }, {});
+    },
     close: () => manager.abort(),
   };
 }
@@ -50,6 +60,14 @@ function authorize(apiKey: string): Interceptor {
   const authorization = toAuthorization(apiKey);
   return (next) => (request) => {
     request.header.set('authorization', authorization);
+    return next(request);
+  };
+}
+
+function passOn(traceparent: () => string | undefined): Interceptor {
+  return (next) => (request) => {
+    const place = traceparent();
+    if (place !== undefined) request.header.set('traceparent', place);
     return next(request);
   };
 }

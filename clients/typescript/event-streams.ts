@@ -8,15 +8,15 @@ const attachPath = `/${ExecutionService.typeName}/${ExecutionService.method.atta
 
 /** Opens the calls whose answer is a stream of events. */
 export interface EventStreams {
-  execute(request: MessageInitShape<typeof ExecuteRequestSchema>): EventStream;
+  execute(request: MessageInitShape<typeof ExecuteRequestSchema>, traceparent?: string): EventStream;
   attach(request: MessageInitShape<typeof AttachRequestSchema>): EventStream;
 }
 
 export function createEventStreams(connection: Connection): EventStreams {
   return {
-    execute(request) {
+    execute(request, traceparent) {
       const message = toBinary(ExecuteRequestSchema, create(ExecuteRequestSchema, request));
-      return createEventStream(connection.request(executePath), message);
+      return createEventStream(connection.request(executePath, traceparent), message);
     },
     attach(request) {
       const message = toBinary(AttachRequestSchema, create(AttachRequestSchema, request));

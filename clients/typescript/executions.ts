@@ -26,6 +26,8 @@ export interface ExecuteOptions {
   input?: boolean;
   /** How many bytes of each stream the server keeps for late readers. */
   outputKeptBytes?: number;
+  /** Where the command belongs in a trace of yours, as W3C Trace Context writes it. */
+  traceparent?: string;
   /** Stops following, as `detach` does. The command goes on. */
   signal?: AbortSignal;
 }
@@ -113,7 +115,7 @@ export function createExecutions(
       const reader = createEventReader({ stdout: 0, stderr: 0 }, false);
       // The same id never runs twice, so as long as no start was seen the whole request is simply sent again.
       const open: OpenStream = (seen) =>
-        seen.started ? attachFrom(executionId, seen, false) : streams.execute(request);
+        seen.started ? attachFrom(executionId, seen, false) : streams.execute(request, options.traceparent);
       return follow(executionId, reader, open, options.signal);
     },
     attach(executionId, options = {}) {

@@ -6,6 +6,7 @@ import { createLog } from '../shared/log.ts';
 import { connectBroker, readBrokerAuth } from '../shared/store/broker.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
+import { openTracing } from '../shared/tracing.ts';
 import { createExecutionCgroups } from './cgroup/execution-cgroups.ts';
 import { type WorkerConfig, workerConfig } from './config.ts';
 import { lockDataDirectory, workerIdOf } from './data-lock.ts';
@@ -54,6 +55,7 @@ async function main(config: WorkerConfig): Promise<void> {
   const installation = config.ASSAY_INSTALLATION;
   const slots = createSlots(dataDirectory, guestPath);
   const records = createRecordKeeper(sessionStore, workerId, log);
+  const tracing = await openTracing('assay-sandbox-worker', process.env, log);
   const budget = createSpoolBudget(config.ASSAY_SPOOL_BYTES, log);
   const { meter, render } = createWorkerMetrics();
   const sandboxes = createSandboxes({
@@ -75,6 +77,7 @@ async function main(config: WorkerConfig): Promise<void> {
       keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
       budget,
       meter,
+      tracing,
     },
     log,
   });
@@ -113,6 +116,7 @@ async function main(config: WorkerConfig): Promise<void> {
     await sandboxes.handOver(error);
     await server.close();
     await metrics?.close();
+    await tracing?.close();
     await broker.close();
   }
 

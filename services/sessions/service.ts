@@ -13,6 +13,7 @@ import { createNatsKeyStore } from '../shared/store/nats-key-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { createRecordView } from '../shared/store/record-view.ts';
+import type { Tracing } from '../shared/tracing.ts';
 import { createAdmission } from './auth/admission.ts';
 import { createAuthenticator } from './auth/authenticator.ts';
 import { ensureBootstrapKey } from './auth/bootstrap-key.ts';
@@ -71,6 +72,7 @@ export async function startSessions(
   config: SessionsConfig,
   log: Logger,
   clock = systemClock,
+  tracing?: Tracing,
 ): Promise<SessionsService> {
   const broker = await connectBroker({ ...config.nats, name: 'assay-sessions' });
   const records = await openRecords(broker, config, log, clock.now);
@@ -89,7 +91,7 @@ export async function startSessions(
     workerStates: () => workers.all().map(workerState),
     workerLinks: () => links.size,
   });
-  const calls = createCallRecords(log, metrics);
+  const calls = createCallRecords(log, metrics, tracing);
   const requirements = requirementsByMethod();
   const admission = createAdmission(createAuthenticator({ keys, view: keyView, requirements }), limits);
   const hotPath = createHotPath({ admission, records: calls, streams, requestBytes: limits.requestBytes });

@@ -3,6 +3,7 @@ import { durationMs, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt
 import { EndReason, type ExecutionResult, OutputStream } from '../../../gen/assay/v1/execution_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
+import type { Tracing } from '../../shared/tracing.ts';
 import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import {
   ack,
@@ -19,6 +20,7 @@ import {
 import type { Meter } from '../meter.ts';
 import { createDeadline, type Deadline } from './deadline.ts';
 import { beginDoom, type Doom, type DoomReason } from './doom.ts';
+import { type ExecutionTrace, traceExecution } from './execution-trace.ts';
 import { createInput, type Input } from './input.ts';
 import type { Journal } from './journal.ts';
 import { createOutput, type Output } from './output.ts';
@@ -38,6 +40,7 @@ export interface ExecutionHost {
   readonly journal: Journal;
   readonly budget: SpoolBudget;
   readonly meter: Meter;
+  readonly tracing: Tracing | undefined;
   cgroups(): ContainerCgroups | undefined;
   spoolPath(number: bigint, stream: Stream): string;
   send(frame: Buffer): void;
@@ -89,6 +92,7 @@ export class Execution implements Readable, Holding {
   private doomed: DoomReason | undefined;
   private doom: Doom | undefined;
   private exit: GuestExit | undefined;
+  private trace: ExecutionTrace | undefined;
 
   constructor(spec: ExecutionSpec, startSpec: () => StartSpec, adopted: boolean, host: ExecutionHost) {
     this.spec = spec;
@@ -122,6 +126,14 @@ export class Execution implements Readable, Holding {
 
   get running(): boolean {
     return this.result === undefined && this.refusal === undefined;
+  }
+
+  /** From here on its steps are told to whoever collects traces, if anybody does. */
+  follow(traceparent: string | undefined): void {
+    const { tracing, sessionId } = this.host;
+    if (tracing === undefined || !this.running) return;
+    const names = { sessionId, executionId: this.id };
+    this.trace = traceExecution(tracing, traceparent, this.spec.acceptedMs, names);
   }
 
   spool(stream: Stream): Spool {
@@ -200,6 +212,7 @@ export class Execution implements Readable, Holding {
   onStarted(): void {
     if (this.startedMs === undefined) {
       this.startedMs = this.adopted ? this.spec.acceptedMs : Date.now();
+      this.trace?.started();
     }
     this.startSpec = undefined;
     this.armDeadline();
@@ -214,6 +227,7 @@ export class Execution implements Readable, Holding {
     if (this.refusal === undefined) {
       const refusal = refusalOf(step, errno);
       this.refusal = refusal;
+      this.trace?.refused(refusal);
       this.host.meter.executionEnded('NOT_STARTED', undefined);
       this.record({ case: 'refused', value: { reason: refusal.reason, message: refusal.message } });
     }
@@ -245,6 +259,7 @@ export class Execution implements Readable, Holding {
     endOf(exit.status);
     if (this.exit !== undefined) return;
     this.exit = exit;
+    this.trace?.exited(exit);
     clearTimeout(this.startedNews);
     this.deadline?.cancel();
     this.input.close();
@@ -282,6 +297,7 @@ export class Execution implements Readable, Holding {
     this.drained = true;
     if (this.startedMs === undefined) {
       this.refusal = new DomainError('SANDBOX_LOST', message);
+      this.trace?.refused(this.refusal);
       this.host.meter.executionEnded('NOT_STARTED', undefined);
       this.wakeReaders();
       this.forgetIfSettled();
@@ -370,6 +386,7 @@ export class Execution implements Readable, Holding {
     this.result = result;
     const seconds = result.duration === undefined ? 0 : durationMs(result.duration) / 1_000;
     this.host.meter.executionEnded(EndReason[result.reason], seconds);
+    this.trace?.finished(result);
     this.wakeReaders();
     this.forgetIfSettled();
   }

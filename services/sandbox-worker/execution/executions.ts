@@ -15,8 +15,8 @@ const clearMs = 100;
 export interface Executions extends Omit<GuestFrames, 'hello'> {
   /** How many have not ended. */
   readonly running: number;
-  /** Runs the request, or finds the execution that already has its id. */
-  accept(request: ExecuteRequest): Execution;
+  /** Runs the request, or finds the execution that already has its id. `traceparent`: where it belongs in a trace. */
+  accept(request: ExecuteRequest, traceparent?: string): Execution;
   find(id: string): Execution;
   /** The container is known: processes may be prepared in it from now on. */
   prepare(): void;
@@ -78,14 +78,19 @@ export function createExecutions(
   }
 
   function replay(): void {
+    const traceparents = new Map<bigint, string>();
     for (const { number, record } of records) {
       if (record.case === 'accepted' && record.value.request !== undefined) {
-        const { request, time } = record.value;
+        const { request, time, traceparent } = record.value;
+        if (traceparent !== '') traceparents.set(number, traceparent);
         add(number, request, time === undefined ? 0 : timestampMs(time), true);
       } else byNumber.get(number)?.restore(record);
     }
     for (const execution of unsettled) {
-      if (!execution.settled) continue;
+      if (!execution.settled) {
+        execution.follow(traceparents.get(execution.spec.number));
+        continue;
+      }
       unsettled.delete(execution);
       host.budget.settled(execution);
     }
@@ -124,7 +129,7 @@ export function createExecutions(
       for (const execution of unsettled) if (execution.running) count++;
       return count;
     },
-    accept(request) {
+    accept(request, traceparent) {
       const existing = byId.get(request.executionId);
       if (existing !== undefined) {
         if (existing.spec.fingerprint === fingerprintOf(request)) return existing;
@@ -137,9 +142,10 @@ export function createExecutions(
       }
       const number = last + 1n;
       const acceptedMs = Date.now();
-      const accepted = { request, time: timestampFromMs(acceptedMs) };
+      const accepted = { request, time: timestampFromMs(acceptedMs), traceparent: traceparent ?? '' };
       host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
       const execution = add(number, request, acceptedMs, false);
+      execution.follow(traceparent);
       if (synced) execution.begin(spares.take(number));
       return execution;
     },

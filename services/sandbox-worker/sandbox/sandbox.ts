@@ -2,6 +2,7 @@ import type { ResourceLimits } from '../../../gen/assay/v1/session_pb.js';
 import type { JournalRecord, SandboxFile } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
+import type { Tracing } from '../../shared/tracing.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
 import type { ExecutionHost } from '../execution/execution.ts';
 import { createExecutions, type Executions } from '../execution/executions.ts';
@@ -18,6 +19,7 @@ export interface SandboxLimits {
   /** What all of them share of the disk for output. */
   readonly budget: SpoolBudget;
   readonly meter: Meter;
+  readonly tracing: Tracing | undefined;
 }
 
 /** One live sandbox: a container, its guest and its executions. */
@@ -121,6 +123,7 @@ function executionsOf(
       journal,
       budget: limits.budget,
       meter: limits.meter,
+      tracing: limits.tracing,
       spoolPath: slot.spoolPath,
       ...wires,
     },

@@ -11,17 +11,19 @@ import { createEventStream, refuse } from './event-stream.ts';
 
 const service = '/assay.worker.v1.WorkerService';
 const requestLimit = 4 * 1_048_576;
+/** It is written into the journal; what a tracer makes is 55 long. */
+const traceparentLimit = 128;
 
 type From = { stdout: number; stderr: number; followBackground: boolean };
-type Open = (message: Uint8Array) => { execution: Execution; from: From };
+type Open = (message: Uint8Array, traceparent: string | undefined) => { execution: Execution; from: From };
 
 /** Execute and Attach, the two calls that carry output. Returns whether the stream was one of them. */
 export function createHotStreams(
   sandboxes: Sandboxes,
   meter: Meter,
   log: Logger,
-): (stream: ServerHttp2Stream, path: string) => boolean {
-  const execute: Open = (message) => {
+): (stream: ServerHttp2Stream, path: string, traceparent: string | string[] | undefined) => boolean {
+  const execute: Open = (message, traceparent) => {
     const { request } = fromBinary(ExecuteRequestSchema, message);
     if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
     const sandbox = sandboxes.find(request.sessionId);
@@ -29,7 +31,10 @@ export function createHotStreams(
       throw new DomainError('SESSION_NOT_READY', 'the session is paused; call ResumeSession first');
     }
     sandbox.activeMs = Date.now();
-    return { execution: sandbox.executions.accept(request), from: { stdout: 0, stderr: 0, followBackground: false } };
+    return {
+      execution: sandbox.executions.accept(request, traceparent),
+      from: { stdout: 0, stderr: 0, followBackground: false },
+    };
   };
 
   const attach: Open = (message) => {
@@ -49,16 +54,17 @@ export function createHotStreams(
 
   const calls: Readonly<Record<string, Open>> = { [`${service}/Execute`]: execute, [`${service}/Attach`]: attach };
 
-  return (stream, path) => {
+  return (stream, path, given) => {
     const open = calls[path];
     if (open === undefined) return false;
     const reader = createGrpcFrameReader(requestLimit);
+    const traceparent = typeof given === 'string' && given.length <= traceparentLimit ? given : undefined;
     stream.on('error', () => stream.destroy());
     stream.on('data', (chunk: Buffer) => {
       try {
         const message = reader.push(chunk)[0];
         if (message === undefined || stream.headersSent) return;
-        const { execution, from } = open(message);
+        const { execution, from } = open(message, traceparent);
         follow(execution, from, stream, open === execute ? 'Execute' : 'Attach');
       } catch (error) {
         refuse(stream, error, log);

@@ -74,7 +74,7 @@ export async function serveWorker(
       return;
     }
     const path = String(headers[':path']);
-    if (hot(stream, path)) return;
+    if (hot(stream, path, headers.traceparent)) return;
     // biome-ignore lint/suspicious/noExplicitAny: node's types leave the raw headers of this constructor untyped
     unary(new Http2ServerRequest(stream, headers, {}, raw as any), new Http2ServerResponse(stream));
   });

@@ -25,7 +25,8 @@ export interface ExecutionStream {
 
 /** Opens streams on the session's worker: the way of both Execute and Attach, whatever protocol the client speaks. */
 export interface ExecutionStreams {
-  execute(project: string, request: ExecuteRequest): Promise<ExecutionStream>;
+  /** `traceparent` goes along for the worker's part of the trace. */
+  execute(project: string, request: ExecuteRequest, traceparent: string | undefined): Promise<ExecutionStream>;
   attach(project: string, request: AttachRequest): Promise<ExecutionStream>;
 }
 
@@ -38,12 +39,12 @@ export interface ExecutionStreamsDeps {
 export function createExecutionStreams({ target, client, limits }: ExecutionStreamsDeps): ExecutionStreams {
   const { execute, attach } = WorkerService.method;
   return {
-    async execute(project, given) {
+    async execute(project, given, traceparent) {
       checkExecuteRequest(given, limits);
       const request = given.executionId === '' ? { ...given, executionId: makeExecutionId() } : given;
       const { sessionId, executionId } = request;
       const address = await target(project, sessionId);
-      const stream = await client.openStream(address, execute, { request });
+      const stream = await client.openStream(address, execute, { request }, traceparent);
       return { stream, address, sessionId, executionId };
     },
     async attach(project, request) {

@@ -28,13 +28,16 @@ export interface HotPathDeps {
   readonly requestBytes: number;
 }
 
-type Open = (project: string, message: Uint8Array) => Promise<ExecutionStream>;
+type Open = (project: string, message: Uint8Array, traceparent: string | undefined) => Promise<ExecutionStream>;
 
 export function createHotPath(deps: HotPathDeps): HotPath {
   const { records, streams } = deps;
   const service = ExecutionService.typeName;
   const opens: ReadonlyMap<string, Open> = new Map<string, Open>([
-    [`/${service}/Execute`, (project, message) => streams.execute(project, decodeExecuteRequest(message))],
+    [
+      `/${service}/Execute`,
+      (project, message, traceparent) => streams.execute(project, decodeExecuteRequest(message), traceparent),
+    ],
     [`/${service}/Attach`, (project, message) => streams.attach(project, decodeAttachRequest(message))],
   ]);
   const stops = new Set<(error: DomainError) => void>();
@@ -52,8 +55,10 @@ export function createHotPath(deps: HotPathDeps): HotPath {
     },
     serve(stream, headers) {
       const path = headers[':path'] ?? '';
-      const requestId = headers['x-request-id'];
-      const record = records(path.slice(1), true, typeof requestId === 'string' ? requestId : undefined);
+      const record = records(path.slice(1), true, {
+        requestId: oneOf(headers['x-request-id']),
+        traceparent: oneOf(headers.traceparent),
+      });
       stream.on('error', () => {});
       const call = createGrpcCall(stream, headers, record.requestId);
       const stop = follow(call, record, () => {
@@ -116,9 +121,13 @@ async function answer(
   if (call.stream.destroyed) release();
   if (caller === undefined) throw new DomainError('UNAUTHENTICATED', 'this call needs an API key');
   record.about({ project: caller.project, keyId: caller.keyId });
-  const opened = await open(caller.project, await call.readMessage(requestBytes));
+  const opened = await open(caller.project, await call.readMessage(requestBytes), record.traceparent);
   record.about({ sessionId: opened.sessionId });
   return relay(call, opened);
+}
+
+function oneOf(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' ? header : undefined;
 }
 
 /** Longer than any timer can be: as long as a timer can be. */

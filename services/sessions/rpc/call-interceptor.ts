@@ -3,6 +3,7 @@ import type { Admission } from '../auth/admission.ts';
 import { callerKey } from '../auth/caller.ts';
 import type { CallRecord, CallRecords } from './call-record.ts';
 import { peerKey } from './peer.ts';
+import { traceparentKey } from './trace.ts';
 
 /** How long a stream whose call is over may take to say how it ended. */
 const parkedMs = 1_000;
@@ -11,7 +12,10 @@ const parkedMs = 1_000;
 export function createCallInterceptor(admission: Admission, records: CallRecords): Interceptor {
   return (next) => async (request) => {
     const method = `${request.service.typeName}/${request.method.name}`;
-    const record = records(method, request.stream, request.header.get('x-request-id'));
+    const record = records(method, request.stream, {
+      requestId: request.header.get('x-request-id'),
+      traceparent: request.header.get('traceparent'),
+    });
     let release = (): void => {};
     let over = false;
     const finish = (code: Code | undefined): void => {
@@ -31,6 +35,7 @@ export function createCallInterceptor(admission: Admission, records: CallRecords
       const admitted = await admission.admit({ method, authorization, peer, streaming: request.stream });
       release = admitted.release;
       request.contextValues.set(callerKey, admitted.caller);
+      if (record.traceparent !== undefined) request.contextValues.set(traceparentKey, record.traceparent);
       describe(record, admitted.caller, request.stream ? undefined : request.message);
       const response = await next(request);
       response.header.set('x-request-id', record.requestId);

@@ -24,6 +24,7 @@ import { checkSessionId } from '../validation/identifier.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
+import { traceparentKey } from './trace.ts';
 
 export interface ExecutionServiceDeps {
   readonly streams: ExecutionStreams;
@@ -58,7 +59,7 @@ export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<
   };
   return {
     async *execute(request, context) {
-      const opened = await streams.execute(requireCaller(context).project, request);
+      const opened = await streams.execute(requireCaller(context).project, request, context.values.get(traceparentKey));
       for await (const message of readExecutionStream(opened, context.signal)) {
         yield fromBinary(ExecuteResponseSchema, message);
       }

@@ -29,6 +29,7 @@ export interface WorkerClient {
     address: string,
     method: DescMethodServerStreaming<I, O>,
     message: MessageInitShape<I>,
+    traceparent?: string | undefined,
   ): Promise<ClientHttp2Stream>;
 }
 
@@ -44,7 +45,7 @@ export function createWorkerClient(links: WorkerLinks, token: string): WorkerCli
     address: string,
     method: DescMethod & { readonly input: I },
     message: MessageInitShape<I>,
-    timeoutMs?: number,
+    { timeoutMs, traceparent }: { timeoutMs?: number; traceparent?: string | undefined },
   ): Promise<ClientHttp2Stream> => {
     const session = await links.open(address);
     const bytes = toBinary(method.input, createMessage(method.input, message));
@@ -56,6 +57,7 @@ export function createWorkerClient(links: WorkerLinks, token: string): WorkerCli
         te: 'trailers',
         authorization: `Bearer ${token}`,
         ...(timeoutMs === undefined ? {} : { 'grpc-timeout': `${Math.min(timeoutMs, 99_999_999)}m` }),
+        ...(traceparent === undefined ? {} : { traceparent }),
       });
       // Whoever reads the stream listens too; until then a failure must not end the process.
       stream.on('error', () => {});
@@ -66,10 +68,10 @@ export function createWorkerClient(links: WorkerLinks, token: string): WorkerCli
     }
   };
   return {
-    openStream: (address, method, message) => open(address, method, message),
+    openStream: (address, method, message, traceparent) => open(address, method, message, { traceparent }),
     async call(address, method, message, options) {
       options.signal?.throwIfAborted();
-      const stream = await open(address, method, message, options.timeoutMs);
+      const stream = await open(address, method, message, { timeoutMs: options.timeoutMs });
       const body = await readUnary(stream, address, method.name, options);
       return fromBinary(method.output, body);
     },

@@ -632,6 +632,13 @@ export declare type JournalAccepted = Message<"assay.worker.v1.JournalAccepted">
    * @generated from field: google.protobuf.Timestamp time = 2;
    */
   time?: Timestamp | undefined;
+
+  /**
+   * The caller's place in a trace, as W3C Trace Context writes it; empty if it has none.
+   *
+   * @generated from field: string traceparent = 3;
+   */
+  traceparent: string;
 };
 
 /**
