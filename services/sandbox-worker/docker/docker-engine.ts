@@ -4,6 +4,7 @@ import { guestCommand } from './container-options.ts';
 import { setPaused } from './container-pause.ts';
 import { removeContainer } from './container-removal.ts';
 import { runContainer } from './container-run.ts';
+import { createCreateQueue } from './create-queue.ts';
 import { createNoDiskLimit, type DiskLimit } from './disk-limit.ts';
 import { probeDiskLimit } from './disk-limit-probe.ts';
 import type { ContainerSpec, ContainerSummary, Engine, EngineDeps, RunningContainer } from './engine.ts';
@@ -12,7 +13,6 @@ import { lacksRightToRaise, mayRaiseLimits } from './engine-rights.ts';
 import { watchDeaths } from './event-watch.ts';
 import { removeStaleIdleContainers } from './idle-container.ts';
 import { createSandboxImages } from './sandbox-images.ts';
-import { createSemaphore } from './semaphore.ts';
 
 const requestTimeoutMs = 120_000;
 
@@ -24,7 +24,7 @@ export function createEngine(deps: EngineDeps): Engine {
   // Events may be silent for days, and a commit or an export for minutes.
   const patient = new Docker({ socketPath, host: undefined, protocol: 'http', timeout: 0 });
   const images = createSandboxImages(patient);
-  const creating = createSemaphore(deps.concurrency ?? 2);
+  const creating = createCreateQueue(deps.concurrency ?? 2);
   const command = deps.command ?? guestCommand;
   let disk: DiskLimit = createNoDiskLimit();
   let raiseLimits = true;
@@ -63,9 +63,11 @@ export function createEngine(deps: EngineDeps): Engine {
     image: images,
     async run(spec) {
       if (disk.kind === 'none' && !deps.allowUnlimitedDisk) throw noDiskLimit();
-      return creating(() => runWithRights(spec));
+      const run = () => runWithRights(spec);
+      return spec.background ? creating.runWhenIdle(run) : creating.run(run);
     },
     pid: (id) => livePid(docker, id),
+    rename: (id, name) => renameContainer(docker, id, name),
     pause: (id) => setPaused(docker, id, true),
     resume: (id) => setPaused(docker, id, false),
     remove: (id) => removeContainer(docker, disk, id),
@@ -81,6 +83,14 @@ function noDiskLimit(): DomainError {
     'this worker cannot limit the disk of a sandbox: it needs root on the host of an overlay2 engine, or an engine with ' +
       'storage-opt size; run it as root, or accept unlimited disks with ASSAY_ALLOW_UNLIMITED_DISK=true',
   );
+}
+
+async function renameContainer(docker: Docker, id: string, name: string): Promise<void> {
+  try {
+    await docker.getContainer(id).rename({ name });
+  } catch (error) {
+    throw engineFailed(`renaming container ${id}`, error);
+  }
 }
 
 async function livePid(docker: Docker, id: string): Promise<number | undefined> {

@@ -10,7 +10,7 @@ export interface SandboxImage {
 
 /** What a session's container is made of. */
 export interface ContainerSpec {
-  /** `assay-<session id>`. */
+  /** `assay-<session id>`, or another name behind `assay-` for one that has no session yet. */
   readonly name: string;
   readonly imageId: string;
   /** dev.assay.installation, dev.assay.session and dev.assay.project are set by the caller. */
@@ -22,6 +22,8 @@ export interface ContainerSpec {
   /** Host directory where the image file of the disk limit is kept. */
   readonly diskDirectory: string;
   readonly limits: ContainerLimits;
+  /** Nobody waits for it: it is made while nobody else creates. */
+  readonly background?: boolean;
 }
 
 export interface ContainerLimits {
@@ -55,6 +57,7 @@ export interface Engine {
   image(reference: string): Promise<SandboxImage>;
   /** Creates, limits and starts; on any failure nothing is left behind. */
   run(spec: ContainerSpec): Promise<RunningContainer>;
+  rename(id: string, name: string): Promise<void>;
   /** undefined: not running, or gone. */
   pid(id: string): Promise<number | undefined>;
   pause(id: string): Promise<void>;
