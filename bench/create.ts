@@ -1,4 +1,8 @@
-import { alternate, type Bench, fasterIsLess } from './measured.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client, Session } from '../clients/typescript/index.ts';
+import { alternate, type Bench, fasterIsLess, median, timed } from './measured.ts';
 
 /**
  * A session made from nothing and ready for commands, against the engine's bare create and start of the same image with
@@ -20,7 +24,9 @@ export const coldCreate: Bench = async ({ client, engine, setup }) => {
     },
   };
   const ours = async () => {
-    const session = await client.sessions.create({});
+    // Limits of its own: the warm pool has none of these.
+    const session = await client.sessions.create({ limits: { pids: 511 } });
+    if (session.info.warm) throw new Error('the session was warm');
     remove.push(() => session.close());
   };
   const reference = async () => {
@@ -41,3 +47,48 @@ export const coldCreate: Bench = async ({ client, engine, setup }) => {
   const middle = (values: number[]) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
   return fasterIsLess({ ours: middle(all.ours), reference: middle(all.reference), samples: rounds });
 };
+
+/** How long the machine is left alone after the pool was filled, so that what made it has ended. */
+const settleMs = 300;
+
+/**
+ * From nothing to the first output of a command: a session of the warm pool, against `docker run` of the same image with
+ * the same limits but the disk's. The pool is full before each; closing and removal are not timed.
+ */
+export const warmCreate: Bench = async ({ client, setup }) => {
+  const env = { ...process.env, DOCKER_HOST: `unix://${setup.dockerSocket}` };
+  const hardened = ['--network=none', '--cap-drop=ALL', '--security-opt=no-new-privileges', '--user=1000:1000'];
+  const limited = ['--pids-limit=512', '--memory=1g', '--cpus=1'];
+  const args = ['run', '--rm', ...hardened, ...limited, setup.baseImage, 'echo', 'hi'];
+  const times = { ours: [] as number[], reference: [] as number[] };
+  const rounds = 16;
+  for (let round = 0; round < rounds; round++) {
+    await poolIsFull(client);
+    let session: Session | undefined;
+    times.ours.push(
+      await timed(async () => {
+        session = await client.sessions.create({});
+        for await (const event of session.execute(['echo', 'hi'])) if (event.type === 'stdout') break;
+      }),
+    );
+    if (!session?.info.warm) throw new Error('the session was not warm');
+    await session.close();
+    await poolIsFull(client);
+    const start = performance.now();
+    const docker = spawn('docker', args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+    await once(docker.stdout, 'data');
+    times.reference.push(performance.now() - start);
+    await once(docker, 'close');
+  }
+  return fasterIsLess({ ours: median(times.ours), reference: median(times.reference), samples: rounds });
+};
+
+async function poolIsFull(client: Client): Promise<void> {
+  await delay(settleMs);
+  for (;;) {
+    const { workers } = await client.server.info();
+    if (workers.every(({ warm, warmCapacity }) => warm === warmCapacity)) break;
+    await delay(50);
+  }
+  await delay(settleMs);
+}

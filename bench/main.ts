@@ -6,7 +6,7 @@ import { createClient } from '../clients/typescript/index.ts';
 import { setup } from '../scripts/setup/index.mjs';
 import { startStack } from '../scripts/stack.mjs';
 import { commandsInFlight, directCommand } from './commands.ts';
-import { coldCreate } from './create.ts';
+import { coldCreate, warmCreate } from './create.ts';
 import { createEngineApi } from './engine-api.ts';
 import type { Bench, Measured, Surroundings } from './measured.ts';
 import { output } from './output.ts';
@@ -15,6 +15,7 @@ const benches: Readonly<Record<string, Bench>> = {
   direct_command_vs_docker_exec: directCommand,
   commands_in_flight_32_vs_docker_exec: commandsInFlight,
   cold_create_vs_engine: coldCreate,
+  warm_create_vs_docker_run: warmCreate,
   output_vs_docker_cli: output,
 };
 

@@ -20,9 +20,9 @@ async function showInfo(context: Context): Promise<void> {
       ['endpoint', client.endpoint],
       ['version', info.version],
       ['capabilities', info.capabilities.join(', ')],
-      ...info.workers.map(({ id, sessions, capacity, reachable }): [string, string] => [
+      ...info.workers.map(({ id, sessions, capacity, warm, warmCapacity, reachable }): [string, string] => [
         'worker',
-        `${id}: ${sessions} of ${capacity} sessions${reachable ? '' : ', does not answer'}`,
+        `${id}: ${sessions} of ${capacity} sessions, ${warm} of ${warmCapacity} warm${reachable ? '' : ', does not answer'}`,
       ]),
       ['sessions', limits && `${limits.sessionsPerProject} a project`],
       ['time to live', limits && `${renderSpan(limits.defaultTtlMs)}, at most ${renderSpan(limits.ttlMs)}`],

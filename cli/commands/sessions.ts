@@ -81,6 +81,7 @@ function describe(info: SessionInfo): string {
     ['ended', info.endTime?.toISOString()],
     ['idle timeout', info.idleTimeoutMs === undefined ? undefined : renderSpan(info.idleTimeoutMs)],
     ['worker', info.workerId],
+    ['started', info.warm ? 'warm' : 'cold'],
   ]);
 }
 

@@ -28,6 +28,9 @@ export interface WorkerInfo {
   readonly capacity: number;
   readonly reachable: boolean;
   readonly capabilities: readonly string[];
+  /** Sandboxes that wait in its warm pool, and how many when it is full. */
+  readonly warm: number;
+  readonly warmCapacity: number;
 }
 
 export interface Server {
@@ -43,8 +46,8 @@ export function createServer(transport: Transport, caller: Caller): Server {
         version: answer.version,
         capabilities: answer.capabilities,
         limits: answer.limits && toLimits(answer.limits),
-        workers: answer.workers.map(({ workerId, sessions, capacity, reachable, capabilities }) => {
-          return { id: workerId, sessions, capacity, reachable, capabilities };
+        workers: answer.workers.map(({ workerId, sessions, capacity, reachable, capabilities, warm, warmCapacity }) => {
+          return { id: workerId, sessions, capacity, reachable, capabilities, warm, warmCapacity };
         }),
       };
     },

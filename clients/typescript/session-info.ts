@@ -34,6 +34,8 @@ export interface SessionInfo {
   readonly idleTimeoutMs: number | undefined;
   readonly paused: boolean;
   readonly workerId: string;
+  /** Whether the sandbox was waiting in the warm pool. */
+  readonly warm: boolean;
 }
 
 export function toSessionInfo(wire: WireSession): SessionInfo {
@@ -52,6 +54,7 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
     idleTimeoutMs: wire.idleTimeout && toMilliseconds(wire.idleTimeout),
     paused: wire.paused,
     workerId: wire.workerId,
+    warm: wire.warm,
   };
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { hostAndPort, wholeNumber } from '../shared/config.ts';
+import { warmPool } from './warm-pool-setting.ts';
 
 const mebibyte = 1_048_576;
 
@@ -19,6 +20,7 @@ export const workerConfig = z.object({
   ASSAY_INSTALLATION: z.string('expected an id').regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 of a-z, 0-9 and -'),
   ASSAY_ON_STOP: z.enum(['close', 'keep'], 'expected close or keep').prefault('keep'),
   ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
+  ASSAY_WARM_POOL: warmPool().prefault('base=2'),
   ASSAY_WORKER_CAPACITY: wholeNumber(1, 10_000).prefault('200'),
   ASSAY_ALLOW_UNLIMITED_DISK: z.enum(['true', 'false'], 'expected true or false').prefault('false'),
   ASSAY_DEFAULT_CPUS: z.coerce.number('expected a number of cores').positive().prefault('1'),

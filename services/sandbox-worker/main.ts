@@ -16,10 +16,13 @@ import { createWorkerMetrics } from './metrics.ts';
 import { register } from './registration.ts';
 import { createCaretaker } from './sandbox/caretaker.ts';
 import { createRecordKeeper } from './sandbox/record-keeper.ts';
-import { createSandboxes } from './sandbox/sandboxes.ts';
+import { createSandboxMaker } from './sandbox/sandbox-maker.ts';
+import { createSandboxes, installationLabel } from './sandbox/sandboxes.ts';
 import { createSlots } from './sandbox/slot.ts';
+import { createWarmPool } from './sandbox/warm-pool.ts';
 import { serveMetrics } from './server/metrics-server.ts';
 import { serveWorker } from './server/server.ts';
+import { warmKinds } from './warm-pool-setting.ts';
 
 const shutdownMs = 60_000;
 
@@ -58,42 +61,50 @@ async function main(config: WorkerConfig): Promise<void> {
   const tracing = await openTracing('assay-sandbox-worker', process.env, log);
   const budget = createSpoolBudget(config.ASSAY_SPOOL_BYTES, log);
   const { meter, render } = createWorkerMetrics();
-  const sandboxes = createSandboxes({
+  const baseImage = config.ASSAY_BASE_IMAGE;
+  const defaultLimits = {
+    cpus: config.ASSAY_DEFAULT_CPUS,
+    memoryBytes: config.ASSAY_DEFAULT_MEMORY_BYTES,
+    diskBytes: config.ASSAY_DEFAULT_DISK_BYTES,
+    pids: config.ASSAY_DEFAULT_PIDS,
+  };
+  const limits = {
+    executions: config.ASSAY_EXECUTIONS_PER_SESSION,
+    keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
+    budget,
+    meter,
+    tracing,
+  };
+  const maker = createSandboxMaker({ engine, cgroups, slots, limits, log });
+  const pool = createWarmPool({
+    kinds: warmKinds(config.ASSAY_WARM_POOL, baseImage, defaultLimits),
     engine,
-    cgroups,
-    records,
-    slots,
-    installation,
-    baseImage: config.ASSAY_BASE_IMAGE,
-    capacity: config.ASSAY_WORKER_CAPACITY,
-    defaultLimits: {
-      cpus: config.ASSAY_DEFAULT_CPUS,
-      memoryBytes: config.ASSAY_DEFAULT_MEMORY_BYTES,
-      diskBytes: config.ASSAY_DEFAULT_DISK_BYTES,
-      pids: config.ASSAY_DEFAULT_PIDS,
-    },
-    limits: {
-      executions: config.ASSAY_EXECUTIONS_PER_SESSION,
-      keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
-      budget,
-      meter,
-      tracing,
-    },
+    maker,
+    labels: { [installationLabel]: installation },
+    changed: () => registration.renew(),
     log,
   });
-  const caretaker = createCaretaker({ engine, sandboxes, records, slots, installation, log });
+  const capacity = config.ASSAY_WORKER_CAPACITY;
+  const around = { engine, pool, records, slots, installation, log };
+  const sandboxes = createSandboxes({ ...around, maker, meter, baseImage, capacity, defaultLimits });
+  const caretaker = createCaretaker({ ...around, sandboxes });
   await caretaker.reconcile();
   const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, meter, log);
-  const scraped = () => render({ budget, capacity: config.ASSAY_WORKER_CAPACITY, live: () => sandboxes.live });
+  const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
   const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);
   const registration = await register({
     store: createNatsWorkerStore(broker),
     workerId,
     address: config.ASSAY_WORKER_ADVERTISE ?? server.address,
-    capacity: config.ASSAY_WORKER_CAPACITY,
-    capabilities: [...engine.capabilities, ...(cgroups.kind === 'none' ? [] : ['execution_cgroups'])],
+    capacity,
+    capabilities: [
+      ...engine.capabilities,
+      ...(cgroups.kind === 'none' ? [] : ['execution_cgroups']),
+      ...(pool.capacity === 0 ? [] : ['warm_pool']),
+    ],
     load: () => sandboxes.size,
+    warm: pool,
     replaced() {
       log.fatal('another worker has taken over this worker id; removing the sandboxes of this one');
       void stop('close').then(() => process.exit(1));
@@ -107,6 +118,7 @@ async function main(config: WorkerConfig): Promise<void> {
     await registration.drain();
     registration.stop();
     await caretaker.stop();
+    await pool.drain();
     if (mode === 'close') {
       const why = { reason: 'WORKER_STOPPED', message: 'its worker was stopped' };
       const closing = [...sandboxes.live].map(({ project, sessionId }) => sandboxes.close(project, sessionId, why));

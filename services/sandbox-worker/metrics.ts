@@ -2,11 +2,13 @@ import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import type { SpoolBudget } from './execution/spool-budget.ts';
 import type { Meter } from './meter.ts';
 import type { Sandbox } from './sandbox/sandbox.ts';
+import type { WarmPool } from './sandbox/warm-pool.ts';
 
 /** What a scrape asks for, because it is known anyway. */
 export interface MetricsSources {
   readonly budget: SpoolBudget;
   readonly capacity: number;
+  readonly pool: Pick<WarmPool, 'size' | 'capacity' | 'hits' | 'misses'>;
   readonly live: () => Iterable<Pick<Sandbox, 'paused' | 'file'>>;
 }
 
@@ -84,8 +86,18 @@ function readLater(registry: Registry, meter: Meter): (sources: MetricsSources) 
   const sessions = gauge('sessions', 'Sandboxes by state.', ['state']);
   const capacity = gauge('session_capacity', 'Sandboxes that this worker takes at one time.');
 
+  const warm = gauge('warm_pool_sandboxes', 'Sandboxes that wait in the warm pool.');
+  const warmCapacity = gauge('warm_pool_capacity', 'Sandboxes that the warm pool holds when it is full.');
+  const taken = total('warm_pool_takes_total', 'Sessions that asked the warm pool for a sandbox, by what they found.', [
+    'result',
+  ]);
+
   return (sources) => {
-    for (const each of [output, input, reconnects, unplaced, dropped]) each.reset();
+    for (const each of [output, input, reconnects, unplaced, dropped, taken]) each.reset();
+    warm.set(sources.pool.size);
+    warmCapacity.set(sources.pool.capacity);
+    taken.inc({ result: 'hit' }, sources.pool.hits);
+    taken.inc({ result: 'miss' }, sources.pool.misses);
     output.inc({ stream: 'stdout' }, meter.outputBytes[1]);
     output.inc({ stream: 'stderr' }, meter.outputBytes[2]);
     input.inc(meter.inputBytes);

@@ -14,6 +14,8 @@ export interface RegistrationDeps {
   readonly capabilities: readonly string[];
   /** How many sandboxes there are now. */
   readonly load: () => number;
+  /** How many sandboxes wait in the warm pool, and how many when it is full. */
+  readonly warm: { readonly size: number; readonly capacity: number };
   /** Another process with this worker's id has taken over; what is here belongs to it. */
   readonly replaced: () => void;
   readonly log: Logger;
@@ -23,6 +25,8 @@ export interface RegistrationDeps {
 export interface Registration {
   /** Says that no new sessions are taken. */
   drain(): Promise<void>;
+  /** Says how things are now, before it is due. */
+  renew(): void;
   stop(): void;
 }
 
@@ -34,7 +38,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
   let stored: Stored<WorkerRecord> | undefined;
 
   function record(): WorkerRecord {
-    const { address, capacity, capabilities, load } = deps;
+    const { address, capacity, capabilities, load, warm } = deps;
     return create(WorkerRecordSchema, {
       workerId,
       epoch,
@@ -43,6 +47,8 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
       sessions: load(),
       capabilities: [...capabilities],
       draining,
+      warm: warm.size,
+      warmCapacity: warm.capacity,
     });
   }
 
@@ -84,6 +90,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
       draining = true;
       return again();
     },
+    renew: () => void again(),
     stop: () => clearInterval(timer),
   };
 }

@@ -40,6 +40,7 @@ import { createSessionLister } from './session/list-sessions.ts';
 import { createSandboxStart } from './session/sandbox-start.ts';
 import { createSessionDirectory } from './session/session-directory.ts';
 import { sessionOf } from './session/session-view.ts';
+import { createWarmStart } from './session/warm-start.ts';
 import { createPageTokens } from './validation/page-token.ts';
 import { createWorkerClient } from './worker/worker-client.ts';
 import { createWorkerDirectory, workerState } from './worker/worker-directory.ts';
@@ -101,7 +102,8 @@ export async function startSessions(
   const shutdown = new AbortController();
   const handler = createRequestHandler({
     routes(router) {
-      const create = createSessionCreator({ sessions, workers, start, limits, nowMs });
+      const warmStart = createWarmStart(client, sessions, limits.createMs);
+      const create = createSessionCreator({ sessions, workers, start, warmStart, limits, nowMs });
       const list = createSessionLister(sessions, workers, tokens);
       const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
       router.service(SessionService, createSessionService({ sessions, workers, create, list, changes, limits }));

@@ -4,7 +4,7 @@ import { type ResourceLimits, type Session, SessionSchema, SessionState } from '
 
 /** What can happen to a session's record. */
 export type SessionEvent =
-  | { type: 'ready'; limits?: ResourceLimits }
+  | { type: 'ready'; limits?: ResourceLimits; warm?: boolean }
   | { type: 'closing'; reason: string; message: string }
   | { type: 'closed'; atMs: number }
   | { type: 'failed'; reason: string; message: string; atMs: number }
@@ -24,7 +24,11 @@ export function advance(session: Session, event: SessionEvent): Session | undefi
   switch (event.type) {
     case 'ready':
       if (session.state !== SessionState.CREATING) return undefined;
-      return next({ state: SessionState.READY, ...(event.limits && { limits: event.limits }) });
+      return next({
+        state: SessionState.READY,
+        warm: event.warm === true,
+        ...(event.limits && { limits: event.limits }),
+      });
     case 'closing':
       if (session.state === SessionState.CLOSING) return undefined;
       return next({ state: SessionState.CLOSING, reason: event.reason, message: event.message });

@@ -175,6 +175,20 @@ export declare type WorkerInfo = Message<"assay.v1.WorkerInfo"> & {
    * @generated from field: repeated string capabilities = 5;
    */
   capabilities: string[];
+
+  /**
+   * How many sandboxes wait in its warm pool, as it said last.
+   *
+   * @generated from field: uint32 warm = 6;
+   */
+  warm: number;
+
+  /**
+   * How many its warm pool holds when it is full.
+   *
+   * @generated from field: uint32 warm_capacity = 7;
+   */
+  warmCapacity: number;
 };
 
 /**

@@ -114,6 +114,13 @@ export declare type Session = Message<"assay.v1.Session"> & {
    * @generated from field: string worker_id = 14;
    */
   workerId: string;
+
+  /**
+   * Whether the sandbox had been made before it was asked for, and was waiting in the worker's warm pool.
+   *
+   * @generated from field: bool warm = 16;
+   */
+  warm: boolean;
 };
 
 /**

@@ -58,6 +58,10 @@ export function createExecutions(
   const spares = createSpares(() => last + 1n, host);
   const executionHost: ExecutionHost = {
     ...host,
+    // A warm sandbox gets its session's id after this.
+    get sessionId() {
+      return host.sessionId;
+    },
     stored: (execution) => {
       stored.add(execution);
     },

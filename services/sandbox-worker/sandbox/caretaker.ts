@@ -3,9 +3,11 @@ import { SessionState } from '../../../gen/assay/v1/session_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { ContainerSummary, Engine } from '../docker/engine.ts';
+import { ownersOf } from './container-owner.ts';
 import type { RecordKeeper } from './record-keeper.ts';
-import { type Sandboxes, sessionLabel } from './sandboxes.ts';
+import type { Sandboxes } from './sandboxes.ts';
 import type { Slots } from './slot.ts';
+import type { WarmPool } from './warm-pool.ts';
 
 const reapMs = 500;
 const sweepMs = 5_000;
@@ -14,6 +16,7 @@ const heartbeatMs = 10_000;
 export interface CaretakerDeps {
   readonly engine: Engine;
   readonly sandboxes: Sandboxes;
+  readonly pool: WarmPool;
   readonly records: RecordKeeper;
   readonly slots: Slots;
   readonly installation: string;
@@ -29,21 +32,26 @@ export interface Caretaker {
 }
 
 export function createCaretaker(deps: CaretakerDeps): Caretaker {
-  const { engine, sandboxes, records, slots, installation, log } = deps;
+  const { engine, sandboxes, pool, records, slots, installation, log } = deps;
   const timers: NodeJS.Timeout[] = [];
   let watch: { close(): void } | undefined;
   let sweeping: Promise<void> = Promise.resolve();
 
   async function reconcile(): Promise<void> {
+    const before = [...sandboxes.live];
     const mine = await records.mine();
     const containers = await engine.list(installation);
-    const bySession = new Map(containers.map((container) => [container.labels[sessionLabel] ?? '', container]));
+    const owners = ownersOf(containers, sandboxes.live, slots);
+    const bySession = new Map([...owners].map(([container, owner]) => [owner, container]));
     const unheld = mine.filter(({ session }) => {
       if (session === undefined || isTerminal(session.state)) return false;
       return !records.owes(session.sessionId) && !sandboxes.holds(session.sessionId);
     });
     await Promise.all(unheld.map((record) => takeUp(record, bySession.get(record.session?.sessionId ?? ''))));
-    await removeUnowned(containers);
+    await removeUnowned(owners);
+    // One whose record could not be written when it left the warm pool; the store has answered since.
+    const recorded = new Set(mine.map(({ session }) => session?.sessionId));
+    for (const sandbox of before) if (!recorded.has(sandbox.sessionId)) await sandboxes.dropUnrecorded(sandbox);
   }
 
   /** Brings one record without a sandbox here to where it belongs. */
@@ -84,15 +92,15 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   }
 
   /** Whatever carries our label, or lies in our directory, and has no sandbox by now. The records were read before. */
-  async function removeUnowned(containers: ContainerSummary[]): Promise<void> {
-    for (const container of containers) {
-      if (sandboxes.holds(container.labels[sessionLabel] ?? '')) continue;
+  async function removeUnowned(owners: ReadonlyMap<ContainerSummary, string>): Promise<void> {
+    for (const [container, owner] of owners) {
+      if (sandboxes.holds(owner) || pool.holds(owner)) continue;
       log.warn({ container: container.id }, 'removing a container that no session owns');
       await engine.remove(container.id);
     }
-    const owned = new Set(containers.map((container) => container.labels[sessionLabel]));
-    for (const sessionId of slots.list()) {
-      if (!sandboxes.holds(sessionId) && !owned.has(sessionId)) slots.open(sessionId).remove();
+    const owned = new Set(owners.values());
+    for (const name of slots.list()) {
+      if (!sandboxes.holds(name) && !pool.holds(name) && !owned.has(name)) slots.open(name).remove();
     }
   }
 
@@ -120,10 +128,12 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     sweeping = sweeping
       .then(() => records.settle())
       .then(reconcile)
+      .then(pool.fill)
       .catch((error) => log.warn({ err: error }, 'a sweep did not finish; the next one goes on'));
   }
 
   function died(containerId: string): void {
+    pool.died(containerId);
     for (const sandbox of sandboxes.live) {
       if (sandbox.file.containerId !== containerId) continue;
       const why = { reason: 'SANDBOX_LOST', message: "the sandbox's container ended by itself or was removed" };
@@ -136,7 +146,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   /** Deaths that were not told because the engine was away. */
   async function lookForTheDead(): Promise<void> {
     const alive = new Set((await engine.list(installation)).filter(isAlive).map((container) => container.id));
-    for (const { file } of [...sandboxes.live]) {
+    for (const { file } of [...sandboxes.live, ...pool.waiting]) {
       if (file.containerId !== '' && !alive.has(file.containerId)) died(file.containerId);
     }
   }
@@ -151,6 +161,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       const heartbeat = () => {
         for (const sandbox of sandboxes.live) sandbox.executions.heartbeat();
       };
+      pool.fill();
       timers.push(setInterval(reap, reapMs), setInterval(sweep, sweepMs), setInterval(heartbeat, heartbeatMs));
       for (const timer of timers) timer.unref();
     },

@@ -3,7 +3,7 @@ import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/even
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { advance, type SessionEvent } from '../../shared/session-state.ts';
-import type { SessionStore } from '../../shared/store/session-store.ts';
+import type { SessionStore, Stored } from '../../shared/store/session-store.ts';
 
 /**
  * The worker's hand in the session records. What happened to a sandbox has happened whether or not the store answers, so
@@ -11,6 +11,8 @@ import type { SessionStore } from '../../shared/store/session-store.ts';
  */
 export interface RecordKeeper {
   get(project: string, sessionId: string): Promise<SessionRecord | undefined>;
+  /** Writes a session's first record. Undefined: it has one. Nothing is owed: where the store is silent this rejects. */
+  add(record: SessionRecord): Promise<Stored<SessionRecord> | undefined>;
   put(project: string, sessionId: string, event: SessionEvent): Promise<void>;
   /** Writes what is owed. */
   settle(): Promise<void>;
@@ -31,6 +33,7 @@ export function createRecordKeeper(store: SessionStore, workerId: string, log: L
 
   return {
     get: async (project, sessionId) => (await store.get(project, sessionId))?.value,
+    add: (record) => store.create(record),
     async put(project, sessionId, event) {
       const debt = owed.get(sessionId);
       if (debt !== undefined) {

@@ -1,4 +1,5 @@
-import type { ResourceLimits } from '../../../gen/assay/v1/session_pb.js';
+import { create } from '@bufbuild/protobuf';
+import { type ResourceLimits, ResourceLimitsSchema } from '../../../gen/assay/v1/session_pb.js';
 import type { JournalRecord, SandboxFile } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -28,7 +29,12 @@ export interface Sandbox {
   readonly sessionId: string;
   readonly executions: Executions;
   readonly slot: Slot;
+  /** Its description; it gets its session's name when it leaves the warm pool. */
   readonly file: SandboxFile;
+  /** Whether its guest is there. */
+  readonly connected: boolean;
+  /** Called when its guest breaks the protocol. */
+  violated: (reason: string) => void;
   /** Frozen: nothing in it runs, and no timeout does. */
   paused: boolean;
   /** When it is to be closed, and after how much idleness; both may change. */
@@ -44,20 +50,15 @@ export interface Sandbox {
 }
 
 /** Opens the worker's side of a sandbox: journal, socket, executions. The container may come later, or be there already. */
-export async function openSandbox(
-  slot: Slot,
-  file: SandboxFile,
-  limits: SandboxLimits,
-  log: Logger,
-  violated: (sandbox: Sandbox, reason: string) => void,
-): Promise<Sandbox> {
+export async function openSandbox(slot: Slot, file: SandboxFile, limits: SandboxLimits, log: Logger): Promise<Sandbox> {
   const { journal, records } = openJournal(slot.journalPath);
   const ready = Promise.withResolvers<void>();
   ready.promise.catch(() => {});
   let link: GuestLink | undefined;
   /** Its guest was here before: with this process, or with the one that made it. */
   let met = file.containerId !== '';
-  const sessionLog = log.child({ session_id: file.sessionId });
+  // One of the warm pool is known by its place until a session has it.
+  const sessionLog = log.child(file.sessionId === '' ? { slot: slot.socketPath } : { session_id: file.sessionId });
 
   const executions = executionsOf(slot, file, limits, records, journal, {
     send: (frame) => link?.send(frame),
@@ -69,11 +70,19 @@ export async function openSandbox(
   });
 
   const sandbox: Sandbox = {
-    project: file.project,
-    sessionId: file.sessionId,
+    get project() {
+      return file.project;
+    },
+    get sessionId() {
+      return file.sessionId;
+    },
     executions,
     slot,
     file,
+    get connected() {
+      return link?.connected === true;
+    },
+    violated: () => {},
     paused: false,
     expireMs: Number.POSITIVE_INFINITY,
     idleMs: undefined,
@@ -102,7 +111,7 @@ export async function openSandbox(
         executions.synced();
         ready.resolve();
       },
-      violated: (reason) => violated(sandbox, reason),
+      violated: (reason) => sandbox.violated(reason),
     },
     sessionLog,
   );
@@ -119,7 +128,9 @@ function executionsOf(
 ): Executions {
   return createExecutions(
     {
-      sessionId: file.sessionId,
+      get sessionId() {
+        return file.sessionId;
+      },
       journal,
       budget: limits.budget,
       meter: limits.meter,
@@ -128,7 +139,9 @@ function executionsOf(
       ...wires,
     },
     {
-      env: file.env,
+      get env() {
+        return file.env;
+      },
       workingDirectory: file.workingDirectory,
       defaultKeptBytes: limits.keptBytes,
       placeScript: slot.placeScript,
@@ -163,4 +176,8 @@ export function completeLimits(
     diskBytes: Number(limits?.diskBytes ?? defaults.diskBytes),
     pids: limits?.pids ?? defaults.pids,
   };
+}
+
+export function limitsOf({ file }: Sandbox): ResourceLimits {
+  return file.limits ?? create(ResourceLimitsSchema);
 }

@@ -1,25 +1,21 @@
-import { randomBytes } from 'node:crypto';
-import { create } from '@bufbuild/protobuf';
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
-import {
-  type ResourceLimits,
-  ResourceLimitsSchema,
-  type Session,
-  SessionState,
-} from '../../../gen/assay/v1/session_pb.js';
-import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type ResourceLimits, type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
-import type { ExecutionCgroups } from '../cgroup/execution-cgroup.ts';
-import type { ContainerLimits, Engine } from '../docker/engine.ts';
-import { environmentOf } from './environment.ts';
+import type { Stored } from '../../shared/store/session-store.ts';
+import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import type { Meter } from '../meter.ts';
 import type { RecordKeeper } from './record-keeper.ts';
-import { completeLimits, openSandbox, type Sandbox, type SandboxLimits } from './sandbox.ts';
+import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
+import { guestTimeoutMs, type SandboxMaker, type SandboxPlan } from './sandbox-maker.ts';
 import type { Slots } from './slot.ts';
+import type { WarmPool } from './warm-pool.ts';
+import { giveTo } from './warm-start.ts';
 
-const guestTimeoutMs = 20_000;
+/** When a container gets its session's name: it is for people to see, and the first command comes first. */
+const renameMs = 150;
 
 export const sessionLabel = 'dev.assay.session';
 export const projectLabel = 'dev.assay.project';
@@ -27,14 +23,15 @@ export const installationLabel = 'dev.assay.installation';
 
 export interface SandboxesDeps {
   readonly engine: Engine;
-  readonly cgroups: ExecutionCgroups;
+  readonly maker: SandboxMaker;
+  readonly meter: Meter;
+  readonly pool: WarmPool;
   readonly records: RecordKeeper;
   readonly slots: Slots;
   readonly installation: string;
   readonly baseImage: string;
   readonly capacity: number;
   readonly defaultLimits: ContainerLimits;
-  readonly limits: SandboxLimits;
   readonly log: Logger;
 }
 
@@ -47,6 +44,10 @@ export interface Sandboxes {
   find(sessionId: string): Sandbox;
   /** Brings a CREATING record to READY or FAILED. */
   create(project: string, sessionId: string): Promise<void>;
+  /** Gives a warm sandbox to a session and writes its first record, READY. Undefined: nothing happened. */
+  takeWarm(record: SessionRecord): Promise<Stored<SessionRecord> | undefined>;
+  /** Removes a sandbox whose record was never written. */
+  dropUnrecorded(sandbox: Sandbox): Promise<void>;
   /** Takes up a sandbox that a worker before this one made. */
   adopt(record: SessionRecord, containerId: string): Promise<void>;
   /** Removes everything and records the end. `why` is recorded unless the record says already why it closes. */
@@ -60,8 +61,7 @@ export interface Sandboxes {
 }
 
 export function createSandboxes(deps: SandboxesDeps): Sandboxes {
-  const { engine, records, slots, log } = deps;
-  const { meter } = deps.limits;
+  const { engine, maker, meter, pool, records, slots, log } = deps;
   const live = new Map<string, Sandbox>();
   /** What is under way for a session; the next thing waits for it. */
   const busy = new Map<string, Promise<unknown>>();
@@ -88,50 +88,33 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     sandbox.activeMs = Date.now();
   }
 
-  /** The container runs: its executions get cgroups, and processes are prepared. */
-  function enter(sandbox: Sandbox, pid: number): void {
-    sandbox.cgroups = deps.cgroups.container(pid);
-    if (sandbox.cgroups === undefined && deps.cgroups.kind !== 'none') meter.cgroupFailures.container += 1;
-    sandbox.executions.prepare();
+  function own(sandbox: Sandbox, sessionId: string): void {
+    sandbox.violated = (reason) => violated(sandbox, reason);
+    live.set(sessionId, sandbox);
+  }
+
+  function imageOf(session: Session): Promise<SandboxImage> {
+    return engine.image(session.image || deps.baseImage);
   }
 
   /** Makes container and guest; on failure nothing is left. */
   async function make(project: string, session: Session): Promise<ResourceLimits> {
     const { sessionId } = session;
-    const image = await engine.image(session.image || deps.baseImage);
-    const limits = completeLimits(session.limits, deps.defaultLimits);
-    const slot = slots.make(sessionId);
-    const secret = randomBytes(32);
-    const file = create(SandboxFileSchema, {
+    const image = await imageOf(session);
+    const plan: SandboxPlan = {
+      name: sessionId,
       project,
       sessionId,
-      secret,
-      imageId: image.id,
-      env: environmentOf(image, session.env),
-      workingDirectory: image.workingDirectory,
-      limits: { ...limits, memoryBytes: BigInt(limits.memoryBytes), diskBytes: BigInt(limits.diskBytes) },
-    });
-    slot.save(file);
-    const sandbox = await openSandbox(slot, file, deps.limits, log, violated);
-    live.set(sessionId, sandbox);
+      image,
+      env: session.env,
+      limits: completeLimits(session.limits, deps.defaultLimits),
+      labels: { [installationLabel]: deps.installation, [sessionLabel]: sessionId, [projectLabel]: project },
+      background: false,
+    };
+    const sandbox = await maker.open(plan);
+    own(sandbox, sessionId);
     try {
-      const container = await engine.run({
-        name: `assay-${sessionId}`,
-        imageId: image.id,
-        labels: {
-          [installationLabel]: deps.installation,
-          [sessionLabel]: sessionId,
-          [projectLabel]: project,
-        },
-        secretHex: secret.toString('hex'),
-        slotDirectory: slot.runDirectory,
-        diskDirectory: slot.diskDirectory,
-        limits,
-      });
-      file.containerId = container.id;
-      slot.save(file);
-      enter(sandbox, container.pid);
-      await sandbox.guestReady(guestTimeoutMs);
+      await maker.start(sandbox, plan);
       follow(sandbox, session);
       return limitsOf(sandbox);
     } catch (error) {
@@ -144,10 +127,46 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   async function discard(sandbox: Sandbox, message: string): Promise<void> {
     // From here on nobody finds it: what is closed below must not be written to.
     live.delete(sandbox.sessionId);
-    sandbox.executions.lose(message);
-    await sandbox.release();
-    if (sandbox.file.containerId !== '') await engine.remove(sandbox.file.containerId);
-    sandbox.slot.remove();
+    await maker.discard(sandbox, message);
+  }
+
+  async function takeWarm(record: SessionRecord): Promise<Stored<SessionRecord> | undefined> {
+    const { session } = record;
+    const began = performance.now();
+    if (session === undefined || pool.size === 0 || !hasRoomFor(session.sessionId)) return undefined;
+    // A tag can move, so the engine is asked; the base image is the operator's, who names another to change it.
+    const image = (session.image ? undefined : pool.known(deps.baseImage)) ?? (await imageOf(session));
+    const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits));
+    if (sandbox === undefined) return undefined;
+    own(sandbox, session.sessionId);
+    try {
+      const stored = await records.add(giveTo(sandbox, record, image));
+      if (stored === undefined) await discard(sandbox, 'the session has a record already');
+      else settleIn(sandbox, session, began);
+      return stored;
+    } catch (error) {
+      // Whether the record was written is not known: the sandbox waits until the store answers (dropUnrecorded).
+      const open = error instanceof DomainError && error.reason === 'STORE_UNAVAILABLE';
+      if (!open) await discard(sandbox, 'the sandbox could not be given to its session');
+      throw error;
+    }
+  }
+
+  function hasRoomFor(sessionId: string): boolean {
+    return !live.has(sessionId) && live.size < deps.capacity;
+  }
+
+  function settleIn(sandbox: Sandbox, session: Session, began: number): void {
+    meter.sandboxMade('warm', 'ready', (performance.now() - began) / 1_000);
+    follow(sandbox, session);
+    setTimeout(rename, renameMs, sandbox).unref();
+  }
+
+  function rename({ file, sessionId }: Sandbox): void {
+    if (!live.has(sessionId)) return;
+    engine.rename(file.containerId, `assay-${sessionId}`).catch((error) => {
+      log.debug({ session_id: sessionId, err: error }, 'a container kept its first name');
+    });
   }
 
   function failure(error: unknown): { reason: string; message: string } {
@@ -173,7 +192,12 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     create: (project, sessionId) =>
       exclusively(sessionId, async () => {
         const record = await records.get(project, sessionId);
-        if (record?.session?.state !== SessionState.CREATING || live.has(sessionId)) return;
+        if (record?.session?.state !== SessionState.CREATING) return;
+        const waiting = live.get(sessionId);
+        if (waiting !== undefined) {
+          await records.put(project, sessionId, { type: 'ready', limits: limitsOf(waiting) });
+          return;
+        }
         if (live.size >= deps.capacity) {
           const message = `the worker holds ${live.size} sandboxes, as many as it can`;
           throw new DomainError('NO_CAPACITY', message, { capacity: String(deps.capacity) });
@@ -189,6 +213,13 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
           made('failed');
           await records.put(project, sessionId, { type: 'failed', ...failure(error), atMs: Date.now() });
         }
+      }),
+    takeWarm: (record) => exclusively(record.session?.sessionId ?? '', () => takeWarm(record)),
+    dropUnrecorded: (sandbox) =>
+      exclusively(sandbox.sessionId, async () => {
+        const { project, sessionId } = sandbox;
+        if (live.get(sessionId) !== sandbox || (await records.get(project, sessionId)) !== undefined) return;
+        await discard(sandbox, 'its session was never recorded');
       }),
     adopt: (record, containerId) => exclusively(record.session?.sessionId ?? '', () => adopt(record, containerId)),
     close: (project, sessionId, why) =>
@@ -243,12 +274,9 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     const { session } = record;
     if (session === undefined || live.has(session.sessionId)) return;
     const pid = await engine.pid(containerId);
-    const slot = slots.open(session.sessionId);
-    const file = slot.load();
-    file.containerId = containerId;
-    const sandbox = await openSandbox(slot, file, deps.limits, log, violated);
-    live.set(session.sessionId, sandbox);
-    if (pid !== undefined) enter(sandbox, pid);
+    const sandbox = await maker.reopen(slots.open(session.sessionId), containerId);
+    own(sandbox, session.sessionId);
+    if (pid !== undefined) maker.enter(sandbox, pid);
     sandbox.paused = session.paused;
     if (session.paused) {
       sandbox.executions.freeze();
@@ -263,8 +291,4 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   }
 
   return sandboxes;
-}
-
-function limitsOf({ file }: Sandbox): ResourceLimits {
-  return file.limits ?? create(ResourceLimitsSchema);
 }

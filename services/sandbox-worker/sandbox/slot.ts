@@ -8,7 +8,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { type SandboxFile, SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { Stream } from '../guest/frame.ts';
@@ -30,14 +30,16 @@ export interface Slot {
   placeScript(number: bigint, text: Uint8Array): string;
   removeScript(number: bigint): void;
   save(file: SandboxFile): void;
+  /** Gives the directory to a session. What is open or mounted in it stays so. */
+  moveTo(sessionId: string): void;
   load(): SandboxFile;
   remove(): void;
 }
 
-/** All slots of a worker. The worker's working directory is its data directory. */
+/** All slots of a worker, by the session that has them, or a name of their own until one does. The worker's working directory is its data directory. */
 export interface Slots {
-  make(sessionId: string): Slot;
-  open(sessionId: string): Slot;
+  make(name: string): Slot;
+  open(name: string): Slot;
   list(): string[];
 }
 
@@ -45,14 +47,21 @@ export function createSlots(dataDirectory: string, guestPath: string): Slots {
   const root = join(dataDirectory, 's');
   mkdirSync(root, { recursive: true, mode: 0o700 });
 
-  function slot(sessionId: string): Slot {
-    const directory = join(root, sessionId);
-    const described = join(directory, 'sandbox');
+  function slot(name: string): Slot {
+    let directory = join(root, name);
     return {
-      runDirectory: join(directory, 'run'),
-      diskDirectory: join(directory, 'disk'),
-      journalPath: join(directory, 'journal'),
-      socketPath: join('s', sessionId, 'run', 'guest.sock'),
+      get runDirectory() {
+        return join(directory, 'run');
+      },
+      get diskDirectory() {
+        return join(directory, 'disk');
+      },
+      get journalPath() {
+        return join(directory, 'journal');
+      },
+      get socketPath() {
+        return join(relative(dataDirectory, directory), 'run', 'guest.sock');
+      },
       spoolPath: (number, stream) => join(directory, 'spool', `${number}.${stream === 1 ? 'out' : 'err'}`),
       placeScript(number, text) {
         writeFileSync(join(directory, 'run', `script-${number}`), text, { mode: 0o444 });
@@ -60,10 +69,16 @@ export function createSlots(dataDirectory: string, guestPath: string): Slots {
       },
       removeScript: (number) => rmSync(join(directory, 'run', `script-${number}`), { force: true }),
       save(file) {
+        const described = join(directory, 'sandbox');
         writeFileSync(`${described}.new`, toBinary(SandboxFileSchema, file), { mode: 0o600 });
         renameSync(`${described}.new`, described);
       },
-      load: () => fromBinary(SandboxFileSchema, readFileSync(described)),
+      moveTo(sessionId) {
+        const target = join(root, sessionId);
+        renameSync(directory, target);
+        directory = target;
+      },
+      load: () => fromBinary(SandboxFileSchema, readFileSync(join(directory, 'sandbox'))),
       remove: () => rmSync(directory, { recursive: true, force: true, maxRetries: 3 }),
     };
   }
@@ -71,10 +86,10 @@ export function createSlots(dataDirectory: string, guestPath: string): Slots {
   return {
     open: slot,
     list: () => readdirSync(root),
-    make(sessionId) {
-      const made = slot(sessionId);
+    make(name) {
+      const made = slot(name);
       made.remove();
-      mkdirSync(join(root, sessionId, 'spool'), { recursive: true, mode: 0o700 });
+      mkdirSync(join(root, name, 'spool'), { recursive: true, mode: 0o700 });
       mkdirSync(made.diskDirectory, { mode: 0o700 });
       mkdirSync(made.runDirectory, { mode: 0o755 });
       placeGuest(guestPath, join(made.runDirectory, 'guest'));

@@ -24,6 +24,10 @@ export function createWorkerService(
       await sandboxes.create(project, sessionId);
       return {};
     },
+    async takeWarmSandbox({ record }) {
+      const stored = await sandboxes.takeWarm(required(record));
+      return stored === undefined ? {} : { record: stored.value, revision: BigInt(stored.revision) };
+    },
     async closeSandbox({ project, sessionId }) {
       await sandboxes.close(project, sessionId, closedByCaller);
       return {};

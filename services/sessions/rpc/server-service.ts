@@ -33,6 +33,8 @@ export function createServerService(
           capacity: record.capacity,
           reachable,
           capabilities: record.capabilities,
+          warm: record.warm,
+          warmCapacity: record.warmCapacity,
         })),
       };
     },

@@ -20,11 +20,13 @@ import type { SessionDirectory } from './session-directory.ts';
 import { makeSessionId, sessionIdOfRequest } from './session-id.ts';
 import { endedError } from './session-precondition.ts';
 import { sessionOf } from './session-view.ts';
+import type { WarmStart } from './warm-start.ts';
 
 export interface SessionCreatorDeps {
   readonly sessions: SessionDirectory;
   readonly workers: WorkerDirectory;
   readonly start: SandboxStart;
+  readonly warmStart: WarmStart;
   readonly limits: Limits;
   readonly nowMs: () => number;
 }
@@ -49,23 +51,37 @@ export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
     if (others > 0) arriving.set(project, others);
     else arriving.delete(project);
   };
-  const record = async (project: string, request: CreateSessionRequest): Promise<SessionRecord> => {
+  const record = async (project: string, request: CreateSessionRequest, id: string): Promise<SessionRecord> => {
     claim(project, await sessions.ofProject(project));
     try {
       const worker = placementOrder(workers.all(), start.promised)[0];
       if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to take a session');
-      const made = newRecord(project, request, worker.workerId, deps);
-      return (await sessions.create(made)) ?? (await sameRequest(sessions, made));
+      const made = newRecord(project, request, id, worker.workerId, deps);
+      const warm = await deps.warmStart(worker, made);
+      return warm ?? (await sessions.create(made)) ?? checkSame(await sessions.fresh(project, id), made.requestDigest);
     } finally {
       giveBack(project);
     }
   };
 
+  /** Most requests are new, and one that is not meets its record when it writes its own; the store is asked if that fails. */
+  const found = async (project: string, request: CreateSessionRequest): Promise<SessionRecord> => {
+    const id = idOf(project, request);
+    const again = async (): Promise<SessionRecord> =>
+      checkSame(await sessions.fresh(project, id), requestDigest(CreateSessionRequestSchema, request));
+    if (sessions.peek(project, id) !== undefined) return again();
+    try {
+      return await record(project, request, id);
+    } catch (error) {
+      if (request.requestId === '' || !(await exists(sessions, project, id))) throw error;
+      return again();
+    }
+  };
+
   return async (project, request, signal) => {
-    const first = request.requestId === '' ? undefined : await earlier(sessions, project, request);
-    const found = first ?? (await record(project, request));
-    const waiting = sessionOf(found).state === SessionState.CREATING;
-    const settled = sessionOf(waiting ? await start.settled(found, signal) : found);
+    const made = await found(project, request);
+    const waiting = sessionOf(made).state === SessionState.CREATING;
+    const settled = sessionOf(waiting ? await start.settled(made, signal) : made);
     if (settled.state === SessionState.FAILED) throw failedError(settled);
     // Closed while it was being made: there never was a session to answer with. One that was READY once is the answer.
     if (waiting && settled.state !== SessionState.READY) throw endedError(settled);
@@ -73,28 +89,21 @@ export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
   };
 }
 
-async function earlier(
-  sessions: SessionDirectory,
-  project: string,
-  request: CreateSessionRequest,
-): Promise<SessionRecord | undefined> {
-  const sessionId = sessionIdOfRequest(project, request.requestId);
-  const found = await sessions.fresh(project, sessionId).catch((error: unknown) => {
-    if (error instanceof DomainError && error.reason === 'SESSION_NOT_FOUND') return undefined;
-    throw error;
-  });
-  if (found !== undefined) checkSame(found, requestDigest(CreateSessionRequestSchema, request));
-  return found;
+function idOf(project: string, { requestId }: CreateSessionRequest): string {
+  return requestId === '' ? makeSessionId() : sessionIdOfRequest(project, requestId);
 }
 
-async function sameRequest(sessions: SessionDirectory, made: SessionRecord): Promise<SessionRecord> {
-  const found = await sessions.fresh(made.project, sessionOf(made).sessionId);
-  checkSame(found, made.requestDigest);
-  return found;
+async function exists(sessions: SessionDirectory, project: string, sessionId: string): Promise<boolean> {
+  try {
+    await sessions.fresh(project, sessionId);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
-function checkSame(found: SessionRecord, digest: Uint8Array): void {
-  if (Buffer.compare(found.requestDigest, digest) === 0) return;
+function checkSame(found: SessionRecord, digest: Uint8Array): SessionRecord {
+  if (Buffer.compare(found.requestDigest, digest) === 0) return found;
   const id = sessionOf(found).sessionId;
   const message = `request_id: another request made session ${id} with it; choose a new request_id`;
   throw new DomainError('REQUEST_ID_REUSED', message, { field: 'request_id', session_id: id });
@@ -103,6 +112,7 @@ function checkSame(found: SessionRecord, digest: Uint8Array): void {
 function newRecord(
   project: string,
   request: CreateSessionRequest,
+  sessionId: string,
   workerId: string,
   { limits, nowMs }: SessionCreatorDeps,
 ): SessionRecord {
@@ -111,7 +121,7 @@ function newRecord(
   const ttlMs =
     request.ttl === undefined ? limits.defaultTtlMs : checkDuration('ttl', request.ttl, 1_000, limits.ttlMs);
   const session = create(SessionSchema, {
-    sessionId: requestId === '' ? makeSessionId() : sessionIdOfRequest(project, requestId),
+    sessionId,
     state: SessionState.CREATING,
     image: request.image,
     labels: request.labels,

@@ -9,12 +9,16 @@ import { noSession } from '../validation/identifier.ts';
 export interface SessionDirectory {
   /** From memory, else from the store. Rejects with SESSION_NOT_FOUND, also for a session of another project. */
   find(project: string, sessionId: string): Promise<SessionRecord>;
+  /** From memory only: undefined where this process has not seen the record yet. */
+  peek(project: string, sessionId: string): SessionRecord | undefined;
   /** From the store. */
   fresh(project: string, sessionId: string): Promise<SessionRecord>;
   /** All of a project, from memory. */
   ofProject(project: string): Promise<SessionRecord[]>;
   all(): Iterable<SessionRecord>;
   create(record: SessionRecord): Promise<SessionRecord | undefined>;
+  /** Puts in a record that a worker has just written. */
+  note(stored: Stored<SessionRecord>): SessionRecord;
   update(
     project: string,
     sessionId: string,
@@ -43,6 +47,8 @@ export function createSessionDirectory(store: SessionStore, view: RecordView<Ses
   };
   return {
     fresh,
+    note: noted,
+    peek: (project, sessionId) => view.get(sessionKey(project, sessionId))?.value,
     async find(project, sessionId) {
       const seen = view.warm ? view.get(sessionKey(project, sessionId)) : undefined;
       return seen?.value ?? fresh(project, sessionId);

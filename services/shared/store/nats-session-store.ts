@@ -49,7 +49,8 @@ export function createNatsSessionStore({ broker, onEventLost }: NatsSessionStore
     async create(record) {
       const key = sessionKey(record.project, idOf(record));
       const stored = await bucket.compareAndSet(key, record, 0);
-      if (stored !== undefined) await announce(stored);
+      // Not waited for: it never fails, and whoever wrote the record goes on with it at once.
+      if (stored !== undefined) void announce(stored);
       return stored;
     },
     get: (project, sessionId) => bucket.get(sessionKey(project, sessionId)),

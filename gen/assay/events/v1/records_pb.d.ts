@@ -135,6 +135,20 @@ export declare type WorkerRecord = Message<"assay.events.v1.WorkerRecord"> & {
    * @generated from field: bool draining = 7;
    */
   draining: boolean;
+
+  /**
+   * How many sandboxes wait in its warm pool.
+   *
+   * @generated from field: uint32 warm = 8;
+   */
+  warm: number;
+
+  /**
+   * How many its warm pool holds when it is full.
+   *
+   * @generated from field: uint32 warm_capacity = 9;
+   */
+  warmCapacity: number;
 };
 
 /**

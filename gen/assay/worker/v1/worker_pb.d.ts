@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { SessionRecord } from "../../events/v1/records_pb.js";
 import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as CancelExecutionRequest$1, CancelExecutionResponse as CancelExecutionResponse$1, CloseInputRequest as CloseInputRequest$1, CloseInputResponse as CloseInputResponse$1, EndReason, ExecuteRequest as ExecuteRequest$1, ExecutionEvent, ExecutionResult, GetExecutionRequest as GetExecutionRequest$1, GetExecutionResponse as GetExecutionResponse$1, ListExecutionsRequest as ListExecutionsRequest$1, ListExecutionsResponse as ListExecutionsResponse$1, OutputStream, SignalExecutionRequest as SignalExecutionRequest$1, SignalExecutionResponse as SignalExecutionResponse$1, WriteInputRequest as WriteInputRequest$1, WriteInputResponse as WriteInputResponse$1 } from "../../v1/execution_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { ResourceLimits } from "../../v1/session_pb.js";
@@ -53,6 +54,53 @@ export declare type CreateSandboxResponse = Message<"assay.worker.v1.CreateSandb
  * Use `create(CreateSandboxResponseSchema)` to create a new message.
  */
 export declare const CreateSandboxResponseSchema: GenMessage<CreateSandboxResponse>;
+
+/**
+ * TakeWarmSandboxRequest says what the session is to be.
+ *
+ * @generated from message assay.worker.v1.TakeWarmSandboxRequest
+ */
+export declare type TakeWarmSandboxRequest = Message<"assay.worker.v1.TakeWarmSandboxRequest"> & {
+  /**
+   * The record as it would be written for a sandbox that must be made: CREATING, on this worker.
+   *
+   * @generated from field: assay.events.v1.SessionRecord record = 1;
+   */
+  record?: SessionRecord | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.TakeWarmSandboxRequest.
+ * Use `create(TakeWarmSandboxRequestSchema)` to create a new message.
+ */
+export declare const TakeWarmSandboxRequestSchema: GenMessage<TakeWarmSandboxRequest>;
+
+/**
+ * TakeWarmSandboxResponse holds the record as it was written. Without one nothing has happened: no sandbox of the pool fits, or the session has a record already.
+ *
+ * @generated from message assay.worker.v1.TakeWarmSandboxResponse
+ */
+export declare type TakeWarmSandboxResponse = Message<"assay.worker.v1.TakeWarmSandboxResponse"> & {
+  /**
+   * The record, READY.
+   *
+   * @generated from field: assay.events.v1.SessionRecord record = 1;
+   */
+  record?: SessionRecord | undefined;
+
+  /**
+   * The revision under which the store keeps it.
+   *
+   * @generated from field: uint64 revision = 2;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message assay.worker.v1.TakeWarmSandboxResponse.
+ * Use `create(TakeWarmSandboxResponseSchema)` to create a new message.
+ */
+export declare const TakeWarmSandboxResponseSchema: GenMessage<TakeWarmSandboxResponse>;
 
 /**
  * CloseSandboxRequest names the session.
@@ -866,6 +914,16 @@ export declare const WorkerService: GenService<{
     methodKind: "unary";
     input: typeof CreateSandboxRequestSchema;
     output: typeof CreateSandboxResponseSchema;
+  },
+  /**
+   * TakeWarmSandbox gives a sandbox of the warm pool to a session that has no record yet, and writes the record, READY, in one step.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.TakeWarmSandbox
+   */
+  takeWarmSandbox: {
+    methodKind: "unary";
+    input: typeof TakeWarmSandboxRequestSchema;
+    output: typeof TakeWarmSandboxResponseSchema;
   },
   /**
    * CloseSandbox removes the sandbox and records CLOSED. Calling it again succeeds.

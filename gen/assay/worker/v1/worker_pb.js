@@ -3,6 +3,7 @@
 /* eslint-disable */
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_assay_events_v1_records } from "../../events/v1/records_pb.js";
 import { file_assay_v1_execution } from "../../v1/execution_pb.js";
 import { file_assay_v1_session } from "../../v1/session_pb.js";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
@@ -11,7 +12,7 @@ import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
  * Describes the file assay/worker/v1/worker.proto.
  */
 export const file_assay_worker_v1_worker = /*@__PURE__*/
-  fileDesc("Chxhc3NheS93b3JrZXIvdjEvd29ya2VyLnByb3RvEg9hc3NheS53b3JrZXIudjEiOwoUQ3JlYXRlU2FuZGJveFJlcXVlc3QSDwoHcHJvamVjdBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIhcKFUNyZWF0ZVNhbmRib3hSZXNwb25zZSI6ChNDbG9zZVNhbmRib3hSZXF1ZXN0Eg8KB3Byb2plY3QYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSIWChRDbG9zZVNhbmRib3hSZXNwb25zZSI6ChNQYXVzZVNhbmRib3hSZXF1ZXN0Eg8KB3Byb2plY3QYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSIWChRQYXVzZVNhbmRib3hSZXNwb25zZSI7ChRSZXN1bWVTYW5kYm94UmVxdWVzdBIPCgdwcm9qZWN0GAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkiFwoVUmVzdW1lU2FuZGJveFJlc3BvbnNlIjwKFVJlZnJlc2hTYW5kYm94UmVxdWVzdBIPCgdwcm9qZWN0GAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkiGAoWUmVmcmVzaFNhbmRib3hSZXNwb25zZSI7Cg5FeGVjdXRlUmVxdWVzdBIpCgdyZXF1ZXN0GAEgASgLMhguYXNzYXkudjEuRXhlY3V0ZVJlcXVlc3QiOgoPRXhlY3V0ZVJlc3BvbnNlEicKBWV2ZW50GAEgASgLMhguYXNzYXkudjEuRXhlY3V0aW9uRXZlbnQiOQoNQXR0YWNoUmVxdWVzdBIoCgdyZXF1ZXN0GAEgASgLMhcuYXNzYXkudjEuQXR0YWNoUmVxdWVzdCI5Cg5BdHRhY2hSZXNwb25zZRInCgVldmVudBgBIAEoCzIYLmFzc2F5LnYxLkV4ZWN1dGlvbkV2ZW50IkUKE0dldEV4ZWN1dGlvblJlcXVlc3QSLgoHcmVxdWVzdBgBIAEoCzIdLmFzc2F5LnYxLkdldEV4ZWN1dGlvblJlcXVlc3QiSAoUR2V0RXhlY3V0aW9uUmVzcG9uc2USMAoIcmVzcG9uc2UYASABKAsyHi5hc3NheS52MS5HZXRFeGVjdXRpb25SZXNwb25zZSJJChVMaXN0RXhlY3V0aW9uc1JlcXVlc3QSMAoHcmVxdWVzdBgBIAEoCzIfLmFzc2F5LnYxLkxpc3RFeGVjdXRpb25zUmVxdWVzdCJMChZMaXN0RXhlY3V0aW9uc1Jlc3BvbnNlEjIKCHJlc3BvbnNlGAEgASgLMiAuYXNzYXkudjEuTGlzdEV4ZWN1dGlvbnNSZXNwb25zZSJBChFXcml0ZUlucHV0UmVxdWVzdBIsCgdyZXF1ZXN0GAEgASgLMhsuYXNzYXkudjEuV3JpdGVJbnB1dFJlcXVlc3QiRAoSV3JpdGVJbnB1dFJlc3BvbnNlEi4KCHJlc3BvbnNlGAEgASgLMhwuYXNzYXkudjEuV3JpdGVJbnB1dFJlc3BvbnNlIkEKEUNsb3NlSW5wdXRSZXF1ZXN0EiwKB3JlcXVlc3QYASABKAsyGy5hc3NheS52MS5DbG9zZUlucHV0UmVxdWVzdCJEChJDbG9zZUlucHV0UmVzcG9uc2USLgoIcmVzcG9uc2UYASABKAsyHC5hc3NheS52MS5DbG9zZUlucHV0UmVzcG9uc2UiSwoWU2lnbmFsRXhlY3V0aW9uUmVxdWVzdBIxCgdyZXF1ZXN0GAEgASgLMiAuYXNzYXkudjEuU2lnbmFsRXhlY3V0aW9uUmVxdWVzdCJOChdTaWduYWxFeGVjdXRpb25SZXNwb25zZRIzCghyZXNwb25zZRgBIAEoCzIhLmFzc2F5LnYxLlNpZ25hbEV4ZWN1dGlvblJlc3BvbnNlIksKFkNhbmNlbEV4ZWN1dGlvblJlcXVlc3QSMQoHcmVxdWVzdBgBIAEoCzIgLmFzc2F5LnYxLkNhbmNlbEV4ZWN1dGlvblJlcXVlc3QiTgoXQ2FuY2VsRXhlY3V0aW9uUmVzcG9uc2USMwoIcmVzcG9uc2UYASABKAsyIS5hc3NheS52MS5DYW5jZWxFeGVjdXRpb25SZXNwb25zZSLjAgoNSm91cm5hbFJlY29yZBIOCgZudW1iZXIYASABKAQSNAoIYWNjZXB0ZWQYAiABKAsyIC5hc3NheS53b3JrZXIudjEuSm91cm5hbEFjY2VwdGVkSAASMAoGZG9vbWVkGAMgASgLMh4uYXNzYXkud29ya2VyLnYxLkpvdXJuYWxEb29tZWRIABI0CghmaW5pc2hlZBgEIAEoCzIgLmFzc2F5Lndvcmtlci52MS5Kb3VybmFsRmluaXNoZWRIABIyCgdyZWZ1c2VkGAUgASgLMh8uYXNzYXkud29ya2VyLnYxLkpvdXJuYWxSZWZ1c2VkSAASMgoHZHJhaW5lZBgGIAEoCzIfLmFzc2F5Lndvcmtlci52MS5Kb3VybmFsRHJhaW5lZEgAEjIKB3RyaW1tZWQYCiABKAsyHy5hc3NheS53b3JrZXIudjEuSm91cm5hbFRyaW1tZWRIAEIICgZyZWNvcmQiewoPSm91cm5hbEFjY2VwdGVkEikKB3JlcXVlc3QYASABKAsyGC5hc3NheS52MS5FeGVjdXRlUmVxdWVzdBIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgt0cmFjZXBhcmVudBgDIAEoCSI0Cg1Kb3VybmFsRG9vbWVkEiMKBnJlYXNvbhgBIAEoDjITLmFzc2F5LnYxLkVuZFJlYXNvbiJsCg9Kb3VybmFsRmluaXNoZWQSKQoGcmVzdWx0GAEgASgLMhkuYXNzYXkudjEuRXhlY3V0aW9uUmVzdWx0Ei4KCnN0YXJ0X3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjEKDkpvdXJuYWxSZWZ1c2VkEg4KBnJlYXNvbhgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIjwKDkpvdXJuYWxEcmFpbmVkEhQKDHN0ZG91dF9ieXRlcxgBIAEoBBIUCgxzdGRlcnJfYnl0ZXMYAiABKAQiUgoOSm91cm5hbFRyaW1tZWQSJgoGc3RyZWFtGAEgASgOMhYuYXNzYXkudjEuT3V0cHV0U3RyZWFtEgwKBGZyb20YAiABKAQSCgoCdG8YAyABKAQijwIKC1NhbmRib3hGaWxlEg8KB3Byb2plY3QYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCRIUCgxjb250YWluZXJfaWQYAyABKAkSDgoGc2VjcmV0GAQgASgMEhAKCGltYWdlX2lkGAUgASgJEjIKA2VudhgGIAMoCzIlLmFzc2F5Lndvcmtlci52MS5TYW5kYm94RmlsZS5FbnZFbnRyeRIZChF3b3JraW5nX2RpcmVjdG9yeRgHIAEoCRIoCgZsaW1pdHMYCCABKAsyGC5hc3NheS52MS5SZXNvdXJjZUxpbWl0cxoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBMsMJCg1Xb3JrZXJTZXJ2aWNlEl4KDUNyZWF0ZVNhbmRib3gSJS5hc3NheS53b3JrZXIudjEuQ3JlYXRlU2FuZGJveFJlcXVlc3QaJi5hc3NheS53b3JrZXIudjEuQ3JlYXRlU2FuZGJveFJlc3BvbnNlElsKDENsb3NlU2FuZGJveBIkLmFzc2F5Lndvcmtlci52MS5DbG9zZVNhbmRib3hSZXF1ZXN0GiUuYXNzYXkud29ya2VyLnYxLkNsb3NlU2FuZGJveFJlc3BvbnNlElsKDFBhdXNlU2FuZGJveBIkLmFzc2F5Lndvcmtlci52MS5QYXVzZVNhbmRib3hSZXF1ZXN0GiUuYXNzYXkud29ya2VyLnYxLlBhdXNlU2FuZGJveFJlc3BvbnNlEl4KDVJlc3VtZVNhbmRib3gSJS5hc3NheS53b3JrZXIudjEuUmVzdW1lU2FuZGJveFJlcXVlc3QaJi5hc3NheS53b3JrZXIudjEuUmVzdW1lU2FuZGJveFJlc3BvbnNlEmEKDlJlZnJlc2hTYW5kYm94EiYuYXNzYXkud29ya2VyLnYxLlJlZnJlc2hTYW5kYm94UmVxdWVzdBonLmFzc2F5Lndvcmtlci52MS5SZWZyZXNoU2FuZGJveFJlc3BvbnNlEk4KB0V4ZWN1dGUSHy5hc3NheS53b3JrZXIudjEuRXhlY3V0ZVJlcXVlc3QaIC5hc3NheS53b3JrZXIudjEuRXhlY3V0ZVJlc3BvbnNlMAESSwoGQXR0YWNoEh4uYXNzYXkud29ya2VyLnYxLkF0dGFjaFJlcXVlc3QaHy5hc3NheS53b3JrZXIudjEuQXR0YWNoUmVzcG9uc2UwARJbCgxHZXRFeGVjdXRpb24SJC5hc3NheS53b3JrZXIudjEuR2V0RXhlY3V0aW9uUmVxdWVzdBolLmFzc2F5Lndvcmtlci52MS5HZXRFeGVjdXRpb25SZXNwb25zZRJhCg5MaXN0RXhlY3V0aW9ucxImLmFzc2F5Lndvcmtlci52MS5MaXN0RXhlY3V0aW9uc1JlcXVlc3QaJy5hc3NheS53b3JrZXIudjEuTGlzdEV4ZWN1dGlvbnNSZXNwb25zZRJVCgpXcml0ZUlucHV0EiIuYXNzYXkud29ya2VyLnYxLldyaXRlSW5wdXRSZXF1ZXN0GiMuYXNzYXkud29ya2VyLnYxLldyaXRlSW5wdXRSZXNwb25zZRJVCgpDbG9zZUlucHV0EiIuYXNzYXkud29ya2VyLnYxLkNsb3NlSW5wdXRSZXF1ZXN0GiMuYXNzYXkud29ya2VyLnYxLkNsb3NlSW5wdXRSZXNwb25zZRJkCg9TaWduYWxFeGVjdXRpb24SJy5hc3NheS53b3JrZXIudjEuU2lnbmFsRXhlY3V0aW9uUmVxdWVzdBooLmFzc2F5Lndvcmtlci52MS5TaWduYWxFeGVjdXRpb25SZXNwb25zZRJkCg9DYW5jZWxFeGVjdXRpb24SJy5hc3NheS53b3JrZXIudjEuQ2FuY2VsRXhlY3V0aW9uUmVxdWVzdBooLmFzc2F5Lndvcmtlci52MS5DYW5jZWxFeGVjdXRpb25SZXNwb25zZWIGcHJvdG8z", [file_assay_v1_execution, file_assay_v1_session, file_google_protobuf_timestamp]);
+  fileDesc("Chxhc3NheS93b3JrZXIvdjEvd29ya2VyLnByb3RvEg9hc3NheS53b3JrZXIudjEiOwoUQ3JlYXRlU2FuZGJveFJlcXVlc3QSDwoHcHJvamVjdBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIhcKFUNyZWF0ZVNhbmRib3hSZXNwb25zZSJIChZUYWtlV2FybVNhbmRib3hSZXF1ZXN0Ei4KBnJlY29yZBgBIAEoCzIeLmFzc2F5LmV2ZW50cy52MS5TZXNzaW9uUmVjb3JkIlsKF1Rha2VXYXJtU2FuZGJveFJlc3BvbnNlEi4KBnJlY29yZBgBIAEoCzIeLmFzc2F5LmV2ZW50cy52MS5TZXNzaW9uUmVjb3JkEhAKCHJldmlzaW9uGAIgASgEIjoKE0Nsb3NlU2FuZGJveFJlcXVlc3QSDwoHcHJvamVjdBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIhYKFENsb3NlU2FuZGJveFJlc3BvbnNlIjoKE1BhdXNlU2FuZGJveFJlcXVlc3QSDwoHcHJvamVjdBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIhYKFFBhdXNlU2FuZGJveFJlc3BvbnNlIjsKFFJlc3VtZVNhbmRib3hSZXF1ZXN0Eg8KB3Byb2plY3QYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSIXChVSZXN1bWVTYW5kYm94UmVzcG9uc2UiPAoVUmVmcmVzaFNhbmRib3hSZXF1ZXN0Eg8KB3Byb2plY3QYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSIYChZSZWZyZXNoU2FuZGJveFJlc3BvbnNlIjsKDkV4ZWN1dGVSZXF1ZXN0EikKB3JlcXVlc3QYASABKAsyGC5hc3NheS52MS5FeGVjdXRlUmVxdWVzdCI6Cg9FeGVjdXRlUmVzcG9uc2USJwoFZXZlbnQYASABKAsyGC5hc3NheS52MS5FeGVjdXRpb25FdmVudCI5Cg1BdHRhY2hSZXF1ZXN0EigKB3JlcXVlc3QYASABKAsyFy5hc3NheS52MS5BdHRhY2hSZXF1ZXN0IjkKDkF0dGFjaFJlc3BvbnNlEicKBWV2ZW50GAEgASgLMhguYXNzYXkudjEuRXhlY3V0aW9uRXZlbnQiRQoTR2V0RXhlY3V0aW9uUmVxdWVzdBIuCgdyZXF1ZXN0GAEgASgLMh0uYXNzYXkudjEuR2V0RXhlY3V0aW9uUmVxdWVzdCJIChRHZXRFeGVjdXRpb25SZXNwb25zZRIwCghyZXNwb25zZRgBIAEoCzIeLmFzc2F5LnYxLkdldEV4ZWN1dGlvblJlc3BvbnNlIkkKFUxpc3RFeGVjdXRpb25zUmVxdWVzdBIwCgdyZXF1ZXN0GAEgASgLMh8uYXNzYXkudjEuTGlzdEV4ZWN1dGlvbnNSZXF1ZXN0IkwKFkxpc3RFeGVjdXRpb25zUmVzcG9uc2USMgoIcmVzcG9uc2UYASABKAsyIC5hc3NheS52MS5MaXN0RXhlY3V0aW9uc1Jlc3BvbnNlIkEKEVdyaXRlSW5wdXRSZXF1ZXN0EiwKB3JlcXVlc3QYASABKAsyGy5hc3NheS52MS5Xcml0ZUlucHV0UmVxdWVzdCJEChJXcml0ZUlucHV0UmVzcG9uc2USLgoIcmVzcG9uc2UYASABKAsyHC5hc3NheS52MS5Xcml0ZUlucHV0UmVzcG9uc2UiQQoRQ2xvc2VJbnB1dFJlcXVlc3QSLAoHcmVxdWVzdBgBIAEoCzIbLmFzc2F5LnYxLkNsb3NlSW5wdXRSZXF1ZXN0IkQKEkNsb3NlSW5wdXRSZXNwb25zZRIuCghyZXNwb25zZRgBIAEoCzIcLmFzc2F5LnYxLkNsb3NlSW5wdXRSZXNwb25zZSJLChZTaWduYWxFeGVjdXRpb25SZXF1ZXN0EjEKB3JlcXVlc3QYASABKAsyIC5hc3NheS52MS5TaWduYWxFeGVjdXRpb25SZXF1ZXN0Ik4KF1NpZ25hbEV4ZWN1dGlvblJlc3BvbnNlEjMKCHJlc3BvbnNlGAEgASgLMiEuYXNzYXkudjEuU2lnbmFsRXhlY3V0aW9uUmVzcG9uc2UiSwoWQ2FuY2VsRXhlY3V0aW9uUmVxdWVzdBIxCgdyZXF1ZXN0GAEgASgLMiAuYXNzYXkudjEuQ2FuY2VsRXhlY3V0aW9uUmVxdWVzdCJOChdDYW5jZWxFeGVjdXRpb25SZXNwb25zZRIzCghyZXNwb25zZRgBIAEoCzIhLmFzc2F5LnYxLkNhbmNlbEV4ZWN1dGlvblJlc3BvbnNlIuMCCg1Kb3VybmFsUmVjb3JkEg4KBm51bWJlchgBIAEoBBI0CghhY2NlcHRlZBgCIAEoCzIgLmFzc2F5Lndvcmtlci52MS5Kb3VybmFsQWNjZXB0ZWRIABIwCgZkb29tZWQYAyABKAsyHi5hc3NheS53b3JrZXIudjEuSm91cm5hbERvb21lZEgAEjQKCGZpbmlzaGVkGAQgASgLMiAuYXNzYXkud29ya2VyLnYxLkpvdXJuYWxGaW5pc2hlZEgAEjIKB3JlZnVzZWQYBSABKAsyHy5hc3NheS53b3JrZXIudjEuSm91cm5hbFJlZnVzZWRIABIyCgdkcmFpbmVkGAYgASgLMh8uYXNzYXkud29ya2VyLnYxLkpvdXJuYWxEcmFpbmVkSAASMgoHdHJpbW1lZBgKIAEoCzIfLmFzc2F5Lndvcmtlci52MS5Kb3VybmFsVHJpbW1lZEgAQggKBnJlY29yZCJ7Cg9Kb3VybmFsQWNjZXB0ZWQSKQoHcmVxdWVzdBgBIAEoCzIYLmFzc2F5LnYxLkV4ZWN1dGVSZXF1ZXN0EigKBHRpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3RyYWNlcGFyZW50GAMgASgJIjQKDUpvdXJuYWxEb29tZWQSIwoGcmVhc29uGAEgASgOMhMuYXNzYXkudjEuRW5kUmVhc29uImwKD0pvdXJuYWxGaW5pc2hlZBIpCgZyZXN1bHQYASABKAsyGS5hc3NheS52MS5FeGVjdXRpb25SZXN1bHQSLgoKc3RhcnRfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiMQoOSm91cm5hbFJlZnVzZWQSDgoGcmVhc29uGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiPAoOSm91cm5hbERyYWluZWQSFAoMc3Rkb3V0X2J5dGVzGAEgASgEEhQKDHN0ZGVycl9ieXRlcxgCIAEoBCJSCg5Kb3VybmFsVHJpbW1lZBImCgZzdHJlYW0YASABKA4yFi5hc3NheS52MS5PdXRwdXRTdHJlYW0SDAoEZnJvbRgCIAEoBBIKCgJ0bxgDIAEoBCKPAgoLU2FuZGJveEZpbGUSDwoHcHJvamVjdBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEhQKDGNvbnRhaW5lcl9pZBgDIAEoCRIOCgZzZWNyZXQYBCABKAwSEAoIaW1hZ2VfaWQYBSABKAkSMgoDZW52GAYgAygLMiUuYXNzYXkud29ya2VyLnYxLlNhbmRib3hGaWxlLkVudkVudHJ5EhkKEXdvcmtpbmdfZGlyZWN0b3J5GAcgASgJEigKBmxpbWl0cxgIIAEoCzIYLmFzc2F5LnYxLlJlc291cmNlTGltaXRzGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEyqQoKDVdvcmtlclNlcnZpY2USXgoNQ3JlYXRlU2FuZGJveBIlLmFzc2F5Lndvcmtlci52MS5DcmVhdGVTYW5kYm94UmVxdWVzdBomLmFzc2F5Lndvcmtlci52MS5DcmVhdGVTYW5kYm94UmVzcG9uc2USZAoPVGFrZVdhcm1TYW5kYm94EicuYXNzYXkud29ya2VyLnYxLlRha2VXYXJtU2FuZGJveFJlcXVlc3QaKC5hc3NheS53b3JrZXIudjEuVGFrZVdhcm1TYW5kYm94UmVzcG9uc2USWwoMQ2xvc2VTYW5kYm94EiQuYXNzYXkud29ya2VyLnYxLkNsb3NlU2FuZGJveFJlcXVlc3QaJS5hc3NheS53b3JrZXIudjEuQ2xvc2VTYW5kYm94UmVzcG9uc2USWwoMUGF1c2VTYW5kYm94EiQuYXNzYXkud29ya2VyLnYxLlBhdXNlU2FuZGJveFJlcXVlc3QaJS5hc3NheS53b3JrZXIudjEuUGF1c2VTYW5kYm94UmVzcG9uc2USXgoNUmVzdW1lU2FuZGJveBIlLmFzc2F5Lndvcmtlci52MS5SZXN1bWVTYW5kYm94UmVxdWVzdBomLmFzc2F5Lndvcmtlci52MS5SZXN1bWVTYW5kYm94UmVzcG9uc2USYQoOUmVmcmVzaFNhbmRib3gSJi5hc3NheS53b3JrZXIudjEuUmVmcmVzaFNhbmRib3hSZXF1ZXN0GicuYXNzYXkud29ya2VyLnYxLlJlZnJlc2hTYW5kYm94UmVzcG9uc2USTgoHRXhlY3V0ZRIfLmFzc2F5Lndvcmtlci52MS5FeGVjdXRlUmVxdWVzdBogLmFzc2F5Lndvcmtlci52MS5FeGVjdXRlUmVzcG9uc2UwARJLCgZBdHRhY2gSHi5hc3NheS53b3JrZXIudjEuQXR0YWNoUmVxdWVzdBofLmFzc2F5Lndvcmtlci52MS5BdHRhY2hSZXNwb25zZTABElsKDEdldEV4ZWN1dGlvbhIkLmFzc2F5Lndvcmtlci52MS5HZXRFeGVjdXRpb25SZXF1ZXN0GiUuYXNzYXkud29ya2VyLnYxLkdldEV4ZWN1dGlvblJlc3BvbnNlEmEKDkxpc3RFeGVjdXRpb25zEiYuYXNzYXkud29ya2VyLnYxLkxpc3RFeGVjdXRpb25zUmVxdWVzdBonLmFzc2F5Lndvcmtlci52MS5MaXN0RXhlY3V0aW9uc1Jlc3BvbnNlElUKCldyaXRlSW5wdXQSIi5hc3NheS53b3JrZXIudjEuV3JpdGVJbnB1dFJlcXVlc3QaIy5hc3NheS53b3JrZXIudjEuV3JpdGVJbnB1dFJlc3BvbnNlElUKCkNsb3NlSW5wdXQSIi5hc3NheS53b3JrZXIudjEuQ2xvc2VJbnB1dFJlcXVlc3QaIy5hc3NheS53b3JrZXIudjEuQ2xvc2VJbnB1dFJlc3BvbnNlEmQKD1NpZ25hbEV4ZWN1dGlvbhInLmFzc2F5Lndvcmtlci52MS5TaWduYWxFeGVjdXRpb25SZXF1ZXN0GiguYXNzYXkud29ya2VyLnYxLlNpZ25hbEV4ZWN1dGlvblJlc3BvbnNlEmQKD0NhbmNlbEV4ZWN1dGlvbhInLmFzc2F5Lndvcmtlci52MS5DYW5jZWxFeGVjdXRpb25SZXF1ZXN0GiguYXNzYXkud29ya2VyLnYxLkNhbmNlbEV4ZWN1dGlvblJlc3BvbnNlYgZwcm90bzM", [file_assay_events_v1_records, file_assay_v1_execution, file_assay_v1_session, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message assay.worker.v1.CreateSandboxRequest.
@@ -28,228 +29,242 @@ export const CreateSandboxResponseSchema = /*@__PURE__*/
   messageDesc(file_assay_worker_v1_worker, 1);
 
 /**
+ * Describes the message assay.worker.v1.TakeWarmSandboxRequest.
+ * Use `create(TakeWarmSandboxRequestSchema)` to create a new message.
+ */
+export const TakeWarmSandboxRequestSchema = /*@__PURE__*/
+  messageDesc(file_assay_worker_v1_worker, 2);
+
+/**
+ * Describes the message assay.worker.v1.TakeWarmSandboxResponse.
+ * Use `create(TakeWarmSandboxResponseSchema)` to create a new message.
+ */
+export const TakeWarmSandboxResponseSchema = /*@__PURE__*/
+  messageDesc(file_assay_worker_v1_worker, 3);
+
+/**
  * Describes the message assay.worker.v1.CloseSandboxRequest.
  * Use `create(CloseSandboxRequestSchema)` to create a new message.
  */
 export const CloseSandboxRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 2);
+  messageDesc(file_assay_worker_v1_worker, 4);
 
 /**
  * Describes the message assay.worker.v1.CloseSandboxResponse.
  * Use `create(CloseSandboxResponseSchema)` to create a new message.
  */
 export const CloseSandboxResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 3);
+  messageDesc(file_assay_worker_v1_worker, 5);
 
 /**
  * Describes the message assay.worker.v1.PauseSandboxRequest.
  * Use `create(PauseSandboxRequestSchema)` to create a new message.
  */
 export const PauseSandboxRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 4);
+  messageDesc(file_assay_worker_v1_worker, 6);
 
 /**
  * Describes the message assay.worker.v1.PauseSandboxResponse.
  * Use `create(PauseSandboxResponseSchema)` to create a new message.
  */
 export const PauseSandboxResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 5);
+  messageDesc(file_assay_worker_v1_worker, 7);
 
 /**
  * Describes the message assay.worker.v1.ResumeSandboxRequest.
  * Use `create(ResumeSandboxRequestSchema)` to create a new message.
  */
 export const ResumeSandboxRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 6);
+  messageDesc(file_assay_worker_v1_worker, 8);
 
 /**
  * Describes the message assay.worker.v1.ResumeSandboxResponse.
  * Use `create(ResumeSandboxResponseSchema)` to create a new message.
  */
 export const ResumeSandboxResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 7);
+  messageDesc(file_assay_worker_v1_worker, 9);
 
 /**
  * Describes the message assay.worker.v1.RefreshSandboxRequest.
  * Use `create(RefreshSandboxRequestSchema)` to create a new message.
  */
 export const RefreshSandboxRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 8);
+  messageDesc(file_assay_worker_v1_worker, 10);
 
 /**
  * Describes the message assay.worker.v1.RefreshSandboxResponse.
  * Use `create(RefreshSandboxResponseSchema)` to create a new message.
  */
 export const RefreshSandboxResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 9);
+  messageDesc(file_assay_worker_v1_worker, 11);
 
 /**
  * Describes the message assay.worker.v1.ExecuteRequest.
  * Use `create(ExecuteRequestSchema)` to create a new message.
  */
 export const ExecuteRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 10);
+  messageDesc(file_assay_worker_v1_worker, 12);
 
 /**
  * Describes the message assay.worker.v1.ExecuteResponse.
  * Use `create(ExecuteResponseSchema)` to create a new message.
  */
 export const ExecuteResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 11);
+  messageDesc(file_assay_worker_v1_worker, 13);
 
 /**
  * Describes the message assay.worker.v1.AttachRequest.
  * Use `create(AttachRequestSchema)` to create a new message.
  */
 export const AttachRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 12);
+  messageDesc(file_assay_worker_v1_worker, 14);
 
 /**
  * Describes the message assay.worker.v1.AttachResponse.
  * Use `create(AttachResponseSchema)` to create a new message.
  */
 export const AttachResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 13);
+  messageDesc(file_assay_worker_v1_worker, 15);
 
 /**
  * Describes the message assay.worker.v1.GetExecutionRequest.
  * Use `create(GetExecutionRequestSchema)` to create a new message.
  */
 export const GetExecutionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 14);
+  messageDesc(file_assay_worker_v1_worker, 16);
 
 /**
  * Describes the message assay.worker.v1.GetExecutionResponse.
  * Use `create(GetExecutionResponseSchema)` to create a new message.
  */
 export const GetExecutionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 15);
+  messageDesc(file_assay_worker_v1_worker, 17);
 
 /**
  * Describes the message assay.worker.v1.ListExecutionsRequest.
  * Use `create(ListExecutionsRequestSchema)` to create a new message.
  */
 export const ListExecutionsRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 16);
+  messageDesc(file_assay_worker_v1_worker, 18);
 
 /**
  * Describes the message assay.worker.v1.ListExecutionsResponse.
  * Use `create(ListExecutionsResponseSchema)` to create a new message.
  */
 export const ListExecutionsResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 17);
+  messageDesc(file_assay_worker_v1_worker, 19);
 
 /**
  * Describes the message assay.worker.v1.WriteInputRequest.
  * Use `create(WriteInputRequestSchema)` to create a new message.
  */
 export const WriteInputRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 18);
+  messageDesc(file_assay_worker_v1_worker, 20);
 
 /**
  * Describes the message assay.worker.v1.WriteInputResponse.
  * Use `create(WriteInputResponseSchema)` to create a new message.
  */
 export const WriteInputResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 19);
+  messageDesc(file_assay_worker_v1_worker, 21);
 
 /**
  * Describes the message assay.worker.v1.CloseInputRequest.
  * Use `create(CloseInputRequestSchema)` to create a new message.
  */
 export const CloseInputRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 20);
+  messageDesc(file_assay_worker_v1_worker, 22);
 
 /**
  * Describes the message assay.worker.v1.CloseInputResponse.
  * Use `create(CloseInputResponseSchema)` to create a new message.
  */
 export const CloseInputResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 21);
+  messageDesc(file_assay_worker_v1_worker, 23);
 
 /**
  * Describes the message assay.worker.v1.SignalExecutionRequest.
  * Use `create(SignalExecutionRequestSchema)` to create a new message.
  */
 export const SignalExecutionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 22);
+  messageDesc(file_assay_worker_v1_worker, 24);
 
 /**
  * Describes the message assay.worker.v1.SignalExecutionResponse.
  * Use `create(SignalExecutionResponseSchema)` to create a new message.
  */
 export const SignalExecutionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 23);
+  messageDesc(file_assay_worker_v1_worker, 25);
 
 /**
  * Describes the message assay.worker.v1.CancelExecutionRequest.
  * Use `create(CancelExecutionRequestSchema)` to create a new message.
  */
 export const CancelExecutionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 24);
+  messageDesc(file_assay_worker_v1_worker, 26);
 
 /**
  * Describes the message assay.worker.v1.CancelExecutionResponse.
  * Use `create(CancelExecutionResponseSchema)` to create a new message.
  */
 export const CancelExecutionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 25);
+  messageDesc(file_assay_worker_v1_worker, 27);
 
 /**
  * Describes the message assay.worker.v1.JournalRecord.
  * Use `create(JournalRecordSchema)` to create a new message.
  */
 export const JournalRecordSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 26);
+  messageDesc(file_assay_worker_v1_worker, 28);
 
 /**
  * Describes the message assay.worker.v1.JournalAccepted.
  * Use `create(JournalAcceptedSchema)` to create a new message.
  */
 export const JournalAcceptedSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 27);
+  messageDesc(file_assay_worker_v1_worker, 29);
 
 /**
  * Describes the message assay.worker.v1.JournalDoomed.
  * Use `create(JournalDoomedSchema)` to create a new message.
  */
 export const JournalDoomedSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 28);
+  messageDesc(file_assay_worker_v1_worker, 30);
 
 /**
  * Describes the message assay.worker.v1.JournalFinished.
  * Use `create(JournalFinishedSchema)` to create a new message.
  */
 export const JournalFinishedSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 29);
+  messageDesc(file_assay_worker_v1_worker, 31);
 
 /**
  * Describes the message assay.worker.v1.JournalRefused.
  * Use `create(JournalRefusedSchema)` to create a new message.
  */
 export const JournalRefusedSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 30);
+  messageDesc(file_assay_worker_v1_worker, 32);
 
 /**
  * Describes the message assay.worker.v1.JournalDrained.
  * Use `create(JournalDrainedSchema)` to create a new message.
  */
 export const JournalDrainedSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 31);
+  messageDesc(file_assay_worker_v1_worker, 33);
 
 /**
  * Describes the message assay.worker.v1.JournalTrimmed.
  * Use `create(JournalTrimmedSchema)` to create a new message.
  */
 export const JournalTrimmedSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 32);
+  messageDesc(file_assay_worker_v1_worker, 34);
 
 /**
  * Describes the message assay.worker.v1.SandboxFile.
  * Use `create(SandboxFileSchema)` to create a new message.
  */
 export const SandboxFileSchema = /*@__PURE__*/
-  messageDesc(file_assay_worker_v1_worker, 33);
+  messageDesc(file_assay_worker_v1_worker, 35);
 
 /**
  * WorkerService is what a sandbox-worker does for the sessions service. Every call carries the worker's token.

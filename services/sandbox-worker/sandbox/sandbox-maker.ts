@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { Logger } from '../../shared/log.ts';
+import type { ExecutionCgroups } from '../cgroup/execution-cgroup.ts';
+import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import { environmentOf } from './environment.ts';
+import { openSandbox, type Sandbox, type SandboxLimits } from './sandbox.ts';
+import type { Slot, Slots } from './slot.ts';
+
+export const guestTimeoutMs = 20_000;
+
+/** What a sandbox is to be. */
+export interface SandboxPlan {
+  /** Of its slot and, behind `assay-`, of its container: the session's id, or a name of its own. */
+  readonly name: string;
+  /** Empty where no session owns it yet. */
+  readonly project: string;
+  readonly sessionId: string;
+  readonly image: SandboxImage;
+  readonly env: Readonly<Record<string, string>>;
+  readonly limits: ContainerLimits;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Nobody waits for it: it is made while nobody else creates. */
+  readonly background: boolean;
+}
+
+export interface SandboxMakerDeps {
+  readonly engine: Engine;
+  readonly cgroups: ExecutionCgroups;
+  readonly slots: Slots;
+  readonly limits: SandboxLimits;
+  readonly log: Logger;
+}
+
+/** Makes and unmakes sandboxes, whoever they are for. */
+export interface SandboxMaker {
+  /** The worker's side: directory, description, socket. */
+  open(plan: SandboxPlan): Promise<Sandbox>;
+  /** Container and guest; on failure the caller discards. */
+  start(sandbox: Sandbox, plan: SandboxPlan): Promise<void>;
+  /** The worker's side of a sandbox that a worker before this one made. */
+  reopen(slot: Slot, containerId: string): Promise<Sandbox>;
+  /** The container runs: its executions get cgroups, and processes are prepared. */
+  enter(sandbox: Sandbox, pid: number): void;
+  /** Removes everything a sandbox has, in the order that leaves nothing unowned. */
+  discard(sandbox: Sandbox, message: string): Promise<void>;
+}
+
+export function createSandboxMaker({ engine, cgroups, slots, limits, log }: SandboxMakerDeps): SandboxMaker {
+  const maker: SandboxMaker = {
+    async open(plan) {
+      const { project, sessionId, image } = plan;
+      const { memoryBytes, diskBytes } = plan.limits;
+      const slot = slots.make(plan.name);
+      const file = create(SandboxFileSchema, {
+        project,
+        sessionId,
+        secret: randomBytes(32),
+        imageId: image.id,
+        env: environmentOf(image, plan.env),
+        workingDirectory: image.workingDirectory,
+        limits: { ...plan.limits, memoryBytes: BigInt(memoryBytes), diskBytes: BigInt(diskBytes) },
+      });
+      slot.save(file);
+      return openSandbox(slot, file, limits, log);
+    },
+    async start(sandbox, plan) {
+      const { file, slot } = sandbox;
+      const container = await engine.run({
+        name: `assay-${plan.name}`,
+        imageId: plan.image.id,
+        labels: plan.labels,
+        secretHex: Buffer.from(file.secret).toString('hex'),
+        slotDirectory: slot.runDirectory,
+        diskDirectory: slot.diskDirectory,
+        limits: plan.limits,
+        background: plan.background,
+      });
+      file.containerId = container.id;
+      slot.save(file);
+      maker.enter(sandbox, container.pid);
+      await sandbox.guestReady(guestTimeoutMs);
+    },
+    reopen(slot, containerId) {
+      const file = slot.load();
+      file.containerId = containerId;
+      return openSandbox(slot, file, limits, log);
+    },
+    enter(sandbox, pid) {
+      sandbox.cgroups = cgroups.container(pid);
+      if (sandbox.cgroups === undefined && cgroups.kind !== 'none') limits.meter.cgroupFailures.container += 1;
+      sandbox.executions.prepare();
+    },
+    async discard(sandbox, message) {
+      sandbox.executions.lose(message);
+      await sandbox.release();
+      if (sandbox.file.containerId !== '') await engine.remove(sandbox.file.containerId);
+      sandbox.slot.remove();
+    },
+  };
+  return maker;
+}
