@@ -93,7 +93,7 @@ void execution_release(struct execution *e)
 		end--;
 }
 
-static void fail(struct execution *e, uint32_t step, uint32_t error)
+void execution_fail(struct execution *e, uint32_t step, uint32_t error)
 {
 	shut_all(e);
 	e->input.closed = true;
@@ -101,6 +101,7 @@ static void fail(struct execution *e, uint32_t step, uint32_t error)
 	e->failed_step = step;
 	e->failed_errno = error;
 	e->pid = 0; /* whoever reaps it need not find the slot */
+	e->started = false;
 }
 
 static bool watch(const struct execution *e, int fd, enum role role, uint32_t events)
@@ -166,12 +167,34 @@ struct execution *execution_open(uint64_t number, struct start *start)
 	bool terminal = start->flags & START_TERMINAL;
 	int step = terminal && !terminal_open(e, start) ? STEP_PIPES : spawn(start, start->flags, &spawned);
 	if (step != 0) {
-		fail(e, (uint32_t)step, (uint32_t)errno);
+		execution_fail(e, (uint32_t)step, (uint32_t)errno);
 	} else if (!occupy(e, &spawned, spawned.gate >= 0 ? PHASE_GATED : PHASE_STARTING)) {
 		int error = errno; /* the user's limit of watches, or no memory */
 		kill(e->pid, SIGKILL);
-		fail(e, STEP_PIPES, (uint32_t)error);
+		execution_fail(e, STEP_PIPES, (uint32_t)error);
 	}
+	return e;
+}
+
+struct execution *execution_open_in_shell(uint64_t number, uint64_t shell, pid_t pid, const int fds[3])
+{
+	struct execution *e = take_slot(number);
+	if (e == NULL)
+		return NULL;
+	struct spawned ends = {.pid = pid, .output = {fds[0], fds[1]}, .input = fds[2], .status = -1, .gate = -1};
+	e->shell = shell;
+	e->started = true;
+	e->began = moment_now();
+	if (!occupy(e, &ends, PHASE_RUNNING))
+		execution_fail(e, STEP_PIPES, (uint32_t)errno);
+	return e;
+}
+
+struct execution *execution_open_failed(uint64_t number, uint32_t step, uint32_t error)
+{
+	struct execution *e = take_slot(number);
+	if (e != NULL)
+		execution_fail(e, step, error);
 	return e;
 }
 
@@ -223,7 +246,7 @@ static void change_to_terminal(struct execution *e, struct start *start)
 	int error = errno;
 	kill(e->pid, SIGKILL);
 	e->plan = NULL;
-	fail(e, STEP_PIPES, (uint32_t)error);
+	execution_fail(e, STEP_PIPES, (uint32_t)error);
 }
 
 bool execution_employ(struct execution *e, const uint8_t *payload, size_t length)
@@ -275,7 +298,7 @@ static void hear_status(struct execution *e)
 	stream_shut(&e->status_fd);
 	e->plan = NULL;
 	if (got == sizeof report) {
-		fail(e, report[0], report[1]);
+		execution_fail(e, report[0], report[1]);
 	} else if (e->phase == PHASE_STARTING) { /* one that died behind the gate never started */
 		e->started = true;
 		e->phase = PHASE_RUNNING;
@@ -297,21 +320,11 @@ void execution_ready(unsigned index, enum role role, uint32_t events)
 		e->input.writable = true;
 }
 
-void execution_reaped(pid_t pid, int status, const struct rusage *usage)
+void execution_end(struct execution *e, int status, uint32_t flags)
 {
-	struct execution *e = table;
-	while (e < table + end && (e->pid != pid || e->phase == PHASE_FREE || e->phase == PHASE_EXITED))
-		e++;
-	if (e == table + end)
-		return; /* an orphan */
-	hear_status(e);
-	if (e->phase == PHASE_SPARE)
-		execution_release(e);
-	if (e->phase == PHASE_FAILED || e->phase == PHASE_FREE)
-		return;
 	e->phase = PHASE_EXITED;
 	e->wait_status = status;
-	e->usage = *usage;
+	e->end_flags = flags;
 	e->lasted_us = now_us() - e->began_us;
 	stream_shut(&e->terminal_fd);
 	for (int i = 0; i < 2; i++) {
@@ -324,6 +337,22 @@ void execution_reaped(pid_t pid, int status, const struct rusage *usage)
 		o->at_exit = o->ring.end + (uint64_t)left;
 		o->readable = true;
 	}
+}
+
+void execution_reaped(pid_t pid, int status, const struct rusage *usage)
+{
+	struct execution *e = table;
+	while (e < table + end && (e->pid != pid || e->shell != 0 || e->phase == PHASE_FREE || e->phase == PHASE_EXITED))
+		e++;
+	if (e == table + end)
+		return; /* an orphan */
+	hear_status(e);
+	if (e->phase == PHASE_SPARE)
+		execution_release(e);
+	if (e->phase == PHASE_FAILED || e->phase == PHASE_FREE)
+		return;
+	e->usage = *usage;
+	execution_end(e, status, 0);
 }
 
 void execution_rewind(struct execution *e)

@@ -3,6 +3,7 @@
 #define EXECUTION_H
 
 #include "frame.h"
+#include "moment.h"
 #include "ring.h"
 
 #include <stdbool.h>
@@ -17,7 +18,10 @@ enum {
 	INPUT_RING = 256 << 10,
 };
 
-enum failed_step { STEP_PIPES = 1, STEP_FORK, STEP_DIRECTORY, STEP_USER, STEP_EXEC, STEP_TABLE };
+enum failed_step { STEP_PIPES = 1, STEP_FORK, STEP_DIRECTORY, STEP_USER, STEP_EXEC, STEP_TABLE, STEP_NO_SHELL, STEP_BUSY };
+
+/* In EXIT: the shell ended with the execution; the guest ended it because it reported nothing any more. */
+enum end_flags { END_SHELL = 1, END_SILENT = 2 };
 
 /* SPARE was made before its start is known, GATED waits for GO, STARTING for the exec, FAILED ran nothing, EXITED has been reaped. */
 enum phase { PHASE_FREE, PHASE_SPARE, PHASE_GATED, PHASE_STARTING, PHASE_RUNNING, PHASE_FAILED, PHASE_EXITED };
@@ -58,6 +62,9 @@ struct execution {
 	int wait_status;
 	struct rusage usage;
 	uint64_t began_us, lasted_us; /* on the monotonic clock, from the fork or GO */
+	uint64_t shell;     /* the number of the shell it runs in, 0 for a process of its own */
+	uint32_t end_flags;
+	struct moment began, ended; /* for a shell's: which processes were made between, see moment.h */
 	unsigned known_count; /* processes that left its session, see kill.c */
 };
 
@@ -72,6 +79,16 @@ struct execution *execution_find(uint64_t number);
 /* Runs it, or leaves it failed; NULL when the table is full. */
 struct execution *execution_open(uint64_t number, struct start *start);
 void execution_release(struct execution *e);
+
+/* A command of the shell with this pid, which has the other ends of output[0], output[1] and the input; -1 for no input. */
+struct execution *execution_open_in_shell(uint64_t number, uint64_t shell, pid_t pid, const int fds[3]);
+
+/* One that ran nothing; NULL when the table is full. */
+struct execution *execution_open_failed(uint64_t number, uint32_t step, uint32_t error);
+void execution_fail(struct execution *e, uint32_t step, uint32_t error);
+
+/* It ended with this wait status; what is in its pipes belongs to it. */
+void execution_end(struct execution *e, int status, uint32_t flags);
 
 /* Makes a process for an execution that will come; where it cannot, nobody is told. */
 void execution_prepare(uint64_t number);

@@ -53,13 +53,16 @@ static const struct rule {
 	[SIGNAL - WELCOME] = {8, 8, true, false},
 	[FORGET - WELCOME] = {0, 0, true, false},
 	[PREPARE - WELCOME] = {0, 0, true, false},
+	[OPEN_SHELL - WELCOME] = {24, PAYLOAD_MAX, true, false},
+	[SHELL_START - WELCOME] = {16, 16 + TEXT_MAX, true, false},
+	[CLOSE_SHELL - WELCOME] = {0, 0, true, false},
+	[INTERRUPT - WELCOME] = {0, 0, true, false},
 	[RESIZE - WELCOME] = {4, 4, true, false},
 };
 
 static bool header_is_sound(const uint8_t *p, const struct frame *frame)
 {
-	bool known = (frame->type >= WELCOME && frame->type <= PREPARE) || frame->type == RESIZE;
-	if (!known || p[6] != 0 || p[7] != 0)
+	if (frame->type < WELCOME || frame->type > RESIZE || p[6] != 0 || p[7] != 0)
 		return false;
 	const struct rule *rule = &rules[frame->type - WELCOME];
 	bool stream = rule->streamed ? frame->stream == 1 || frame->stream == 2 : frame->stream == 0;
@@ -134,7 +137,7 @@ static bool take_size(uint8_t **at, const uint8_t *end, struct start *start)
 	return true;
 }
 
-bool start_decode(uint8_t *payload, size_t length, struct start *start)
+static bool decode(uint8_t *payload, size_t length, struct start *start)
 {
 	if (length < 24 || (payload[0] & ~START_FLAGS) != 0 || payload[1] || payload[2] || payload[3])
 		return false;
@@ -142,10 +145,29 @@ bool start_decode(uint8_t *payload, size_t length, struct start *start)
 	start->uid = get32(payload + 4);
 	start->gid = get32(payload + 8);
 	uint32_t argc = get32(payload + 12), envc = get32(payload + 16);
-	if (argc < 1 || argc > WORDS_MAX || envc > WORDS_MAX)
+	if (argc > WORDS_MAX || envc > WORDS_MAX)
 		return false;
 	uint8_t *at = payload + 20, *end = payload + length;
 	start->directory = take_string(&at, end);
 	return start->directory != NULL && take_strings(&at, end, argc, start->argv) &&
 	       take_strings(&at, end, envc, start->envp) && take_size(&at, end, start) && at == end;
+}
+
+bool start_decode(uint8_t *payload, size_t length, struct start *start)
+{
+	return decode(payload, length, start) && start->argv[0] != NULL;
+}
+
+bool shell_decode(uint8_t *payload, size_t length, struct start *start)
+{
+	return decode(payload, length, start) && (start->flags & ~START_GATED) == 0;
+}
+
+bool shell_start_decode(const uint8_t *payload, size_t length, struct shell_start *start)
+{
+	static const uint8_t nothing[7];
+	if (length < 16 || (payload[0] & ~START_INPUT) != 0 || memcmp(payload + 1, nothing, sizeof nothing) != 0)
+		return false;
+	*start = (struct shell_start){payload[0] != 0, get64(payload + 8), payload + 16, length - 16};
+	return true;
 }

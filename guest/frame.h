@@ -8,7 +8,8 @@
 
 enum {
 	HEADER_BYTES = 16,
-	PAYLOAD_MAX = 1 << 20,
+	TEXT_MAX = 1 << 20,
+	PAYLOAD_MAX = TEXT_MAX + (64 << 10),
 	OUTPUT_MAX = 256 << 10,
 	WORDS_MAX = 4096,
 	SECRET_BYTES = 32,
@@ -16,10 +17,9 @@ enum {
 };
 
 enum frame_type {
-	HELLO = 1, STATE, SYNCED, SPAWNED, STARTED, FAILED, OUTPUT, INPUT_ACK, EXIT, CLOSED, UNKNOWN,
-	AWAITING = 13,
+	HELLO = 1, STATE, SYNCED, SPAWNED, STARTED, FAILED, OUTPUT, INPUT_ACK, EXIT, CLOSED, UNKNOWN, SHELL, AWAITING,
 	WELCOME = 64, START, GO, ACK, INPUT, INPUT_END, SIGNAL, FORGET, PREPARE,
-	RESIZE = 77,
+	OPEN_SHELL, SHELL_START, CLOSE_SHELL, INTERRUPT, RESIZE,
 };
 
 enum { START_GATED = 1, START_INPUT = 2, START_PLACED = 4, START_TERMINAL = 8 };
@@ -68,5 +68,17 @@ enum decoded decoder_next(struct decoder *d, struct frame *frame);
 
 /* Terminates the strings in place, so it may be called once for a payload. */
 bool start_decode(uint8_t *payload, size_t length, struct start *start);
+
+/* The same for a shell, which may leave its program to the guest: then argv is empty. */
+bool shell_decode(uint8_t *payload, size_t length, struct start *start);
+
+struct shell_start {
+	bool input;
+	uint64_t shell;
+	const uint8_t *text;
+	size_t length;
+};
+
+bool shell_start_decode(const uint8_t *payload, size_t length, struct shell_start *start);
 
 #endif

@@ -2,6 +2,8 @@
 #include "confine.h"
 #include "execution.h"
 #include "link.h"
+#include "shell-watch.h"
+#include "shell.h"
 #include "spawn.h"
 #include "stream.h"
 
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #define SIGNAL_EVENT (UINT32_MAX - 1)
+#define SHELLS_DIRECTORY "/run/assay-shell"
 enum { EVENTS_MAX = 64, SIGNALS_MAX = 16 };
 
 static int signals;
@@ -42,7 +45,8 @@ static void reap(void)
 	int status;
 	pid_t pid;
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
-		execution_reaped(pid, status, &usage);
+		if (!shell_reaped(pid, status))
+			execution_reaped(pid, status, &usage);
 }
 
 /* A sender outside the sandbox has no pid here, and only the kernel can write SI_USER. */
@@ -67,6 +71,8 @@ static void dispatch(const struct epoll_event *event)
 		link_ready(event->events);
 	else if (event->data.u32 == SIGNAL_EVENT)
 		hear_signals();
+	else if (event->data.u32 >= SHELL_EVENT)
+		shell_ready(event->data.u32);
 	else
 		execution_ready(event->data.u32 / ROLES, event->data.u32 % ROLES, event->events);
 }
@@ -82,6 +88,12 @@ static void hold_standard_descriptors(void)
 	close(fd);
 }
 
+/* Both say -1 for no time at all. */
+static int sooner(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 static void prepare(int epoll, const char *path)
 {
 	char *secret = getenv("ASSAY_GUEST_SECRET");
@@ -92,6 +104,9 @@ static void prepare(int epoll, const char *path)
 	explicit_bzero(secret, strlen(secret));
 	if (!confine())
 		err(1, "seccomp");
+	const char *shells = getenv("ASSAY_GUEST_SHELLS");
+	if (!shells_prepare(epoll, shells == NULL ? SHELLS_DIRECTORY : shells))
+		err(1, "ASSAY_GUEST_SHELLS");
 	if (!spawn_prepare() || !executions_prepare(epoll))
 		err(1, "limits");
 	open_signals(epoll);
@@ -110,7 +125,7 @@ int main(int argc, char **argv)
 	prepare(epoll, argv[1]);
 	for (;;) {
 		struct epoll_event events[EVENTS_MAX];
-		int count = epoll_wait(epoll, events, EVENTS_MAX, link_timeout());
+		int count = epoll_wait(epoll, events, EVENTS_MAX, sooner(link_timeout(), shells_timeout()));
 		if (count < 0 && errno != EINTR)
 			err(1, "epoll");
 		for (int i = 0; i < count; i++)
@@ -118,6 +133,7 @@ int main(int argc, char **argv)
 		for (unsigned i = 0; i < executions_end(); i++)
 			if (execution_at(i)->phase != PHASE_FREE)
 				stream_pump(execution_at(i));
+		shells_turn();
 		link_turn();
 	}
 }

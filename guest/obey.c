@@ -3,8 +3,12 @@
 #include "execution.h"
 #include "kill.h"
 #include "say.h"
+#include "shell-watch.h"
+#include "shell.h"
 #include "stream.h"
 #include "terminal.h"
+
+#include <errno.h>
 
 static uint64_t highest;
 static bool welcomed;
@@ -29,7 +33,7 @@ static bool obey_start(struct frame *frame)
 	static struct start start;
 	struct execution *e = execution_find(frame->number);
 	if (e != NULL && execution_is_spare(e)) {
-		highest = frame->number;
+		highest = frame->number > highest ? frame->number : highest;
 		return execution_employ(e, frame->payload, frame->length);
 	}
 	if (!start_decode(frame->payload, frame->length, &start))
@@ -38,7 +42,7 @@ static bool obey_start(struct frame *frame)
 		if (e != NULL)
 			execution_release(e); /* a spare that died */
 		if (execution_open(frame->number, &start) == NULL)
-			say_reply(FAILED, frame->number); /* not counted as seen, so it may be tried again */
+			say_failed(frame->number, STEP_TABLE, EAGAIN); /* not counted as seen, so it may be tried again */
 		else
 			highest = frame->number;
 		return true;
@@ -48,6 +52,72 @@ static bool obey_start(struct frame *frame)
 	else
 		execution_rewind(e);
 	return true;
+}
+
+static bool obey_open_shell(struct frame *frame)
+{
+	struct shell *s = shell_find(frame->number);
+	bool broken;
+	if (frame->number > highest) {
+		s = shell_open(frame->number, frame->payload, frame->length, &broken);
+		if (broken)
+			return false;
+		if (s == NULL)
+			say_failed(frame->number, STEP_TABLE, EAGAIN);
+		else
+			highest = frame->number;
+	} else if (s == NULL) {
+		say_reply(UNKNOWN, frame->number);
+	} else {
+		shell_rewind(s);
+	}
+	return true;
+}
+
+/* A shell that is not there or busy is no end of the number: it may be tried again. */
+static bool obey_shell_start(struct frame *frame)
+{
+	struct shell_start start;
+	if (!shell_start_decode(frame->payload, frame->length, &start))
+		return false;
+	struct execution *e = execution_find(frame->number);
+	struct shell *s = shell_find(start.shell);
+	if (frame->number <= highest && e == NULL)
+		say_reply(UNKNOWN, frame->number);
+	else if (frame->number <= highest)
+		execution_rewind(e);
+	else if (s == NULL || s->closing || s->phase == SHELL_FAILED || s->phase == SHELL_CLOSED)
+		say_failed(frame->number, STEP_NO_SHELL, ENOENT);
+	else if (s->phase != SHELL_OPEN || s->running != NULL || s->silenced)
+		say_failed(frame->number, STEP_BUSY, EBUSY);
+	else if (shell_run(s, frame->number, &start) == NULL)
+		say_failed(frame->number, STEP_TABLE, EAGAIN);
+	else
+		highest = frame->number;
+	return true;
+}
+
+/* What may be said to a shell by its own number. */
+static void obey_for_shell(struct frame *frame)
+{
+	struct shell *s = shell_find(frame->number);
+	if (s == NULL && frame->type == CLOSE_SHELL)
+		say_reply(SHELL, frame->number);
+	if (s == NULL)
+		return;
+	if (frame->type == CLOSE_SHELL)
+		shell_close(s);
+	else if (frame->type == GO)
+		shell_go(s);
+	else if (frame->type == FORGET && s->phase == SHELL_FAILED)
+		shell_release(s);
+}
+
+static void obey_interrupt(const struct execution *e)
+{
+	struct shell *s = e->shell == 0 ? NULL : shell_find(e->shell);
+	if (s != NULL && s->running == e)
+		shell_interrupt(s);
 }
 
 static void obey_forget(struct execution *e)
@@ -69,11 +139,17 @@ bool obey(struct frame *frame)
 	}
 	if (frame->type == START)
 		return obey_start(frame);
+	if (frame->type == OPEN_SHELL)
+		return obey_open_shell(frame);
+	if (frame->type == SHELL_START)
+		return obey_shell_start(frame);
 	if (frame->type == SIGNAL && (get32(frame->payload) > 64 || get32(frame->payload + 4) - 1 > 2))
 		return false;
 	struct execution *e = execution_find(frame->number);
 	if (frame->type == PREPARE && e == NULL && frame->number > highest)
 		execution_prepare(frame->number);
+	if (e == NULL)
+		obey_for_shell(frame);
 	if (e == NULL || e->phase == PHASE_SPARE || frame->type == PREPARE)
 		return true;
 	if (frame->type == GO)
@@ -88,7 +164,9 @@ bool obey(struct frame *frame)
 		kill_execution(e, (int)get32(frame->payload), get32(frame->payload + 4));
 	else if (frame->type == RESIZE)
 		terminal_resize(e, get16(frame->payload), get16(frame->payload + 2));
-	else
+	else if (frame->type == INTERRUPT)
+		obey_interrupt(e);
+	else if (frame->type == FORGET)
 		obey_forget(e);
 	return true;
 }

@@ -2,8 +2,8 @@
 
 #include "execution.h"
 #include "frame.h"
+#include "shell.h"
 
-#include <errno.h>
 #include <string.h>
 
 enum {
@@ -18,6 +18,7 @@ enum {
 struct reply {
 	enum frame_type type;
 	uint64_t number;
+	uint32_t step, error;
 };
 
 static bool hello_said, welcomed, synced;
@@ -40,13 +41,20 @@ void say_nothing_yet(void)
 void say_everything(void)
 {
 	welcomed = true;
+	for (unsigned i = 0; i < shells_end(); i++)
+		shell_rewind(shell_at(i));
 	for (unsigned i = 0; i < executions_end(); i++)
 		execution_rewind(execution_at(i));
 }
 
 void say_reply(enum frame_type type, uint64_t number)
 {
-	replies[reply_count++] = (struct reply){type, number};
+	replies[reply_count++] = (struct reply){.type = type, .number = number};
+}
+
+void say_failed(uint64_t number, uint32_t step, uint32_t error)
+{
+	replies[reply_count++] = (struct reply){FAILED, number, step, error};
 }
 
 bool say_can_reply(void)
@@ -107,7 +115,7 @@ static void add_output(struct execution *e, int stream)
 static void add_control(struct execution *e, enum frame_type type)
 {
 	static const uint8_t lengths[] = {
-		[STATE] = 24, [SPAWNED] = 4, [STARTED] = 4, [FAILED] = 8, [INPUT_ACK] = 17, [EXIT] = 52, [CLOSED] = 16,
+		[STATE] = 24, [SPAWNED] = 4, [STARTED] = 4, [FAILED] = 8, [INPUT_ACK] = 17, [EXIT] = 56, [CLOSED] = 16,
 	};
 	uint8_t *p = add_frame(type, 0, e->number, lengths[type], 0);
 	e->said |= 1U << type;
@@ -122,7 +130,8 @@ static void add_control(struct execution *e, enum frame_type type)
 	} else if (type == EXIT) {
 		p = put64(put32(p, (uint32_t)e->wait_status), microseconds(e->usage.ru_utime));
 		p = put64(put64(p, microseconds(e->usage.ru_stime)), (uint64_t)e->usage.ru_maxrss);
-		put64(put64(put64(p, e->output[0].at_exit), e->output[1].at_exit), e->lasted_us);
+		p = put64(put64(put64(p, e->output[0].at_exit), e->output[1].at_exit), e->lasted_us);
+		put32(p, e->end_flags);
 	} else {
 		put64(put64(p, e->output[0].ring.end), e->output[1].ring.end);
 		if (e->forgotten)
@@ -152,13 +161,34 @@ static bool add_execution(struct execution *e, bool announcing)
 	return true;
 }
 
+/* False: the batch is full and a shell may owe more. */
+static bool add_shells(void)
+{
+	enum frame_type type;
+	for (unsigned i = 0; i < shells_end(); i++) {
+		struct shell *s = shell_at(i);
+		while ((type = shell_owes(s)) != 0) {
+			if (!batch_has_room())
+				return false;
+			uint8_t *p = add_frame(type, 0, s->number, type == SPAWNED ? 4 : 8, 0);
+			s->said |= 1U << type;
+			p = put32(p, type == FAILED ? s->failed_step : (uint32_t)s->pid);
+			if (type != SPAWNED)
+				put32(p, type == FAILED ? s->failed_errno : s->opened);
+			if (type == SHELL && s->phase == SHELL_CLOSED)
+				shell_release(s);
+		}
+	}
+	return true;
+}
+
 static bool add_replies(void)
 {
 	for (; reply_count > 0 && batch_has_room(); reply_count--) {
 		struct reply *r = &replies[reply_count - 1];
-		uint8_t *p = add_frame(r->type, 0, r->number, r->type == FAILED ? 8 : 0, 0);
-		if (r->type == FAILED)
-			put32(put32(p, STEP_TABLE), EAGAIN);
+		uint8_t *p = add_frame(r->type, 0, r->number, r->type == UNKNOWN ? 0 : 8, 0);
+		if (r->type != UNKNOWN)
+			put32(put32(p, r->step), r->error); /* a closed shell has pid 0 and was opened 0 times */
 	}
 	return reply_count == 0;
 }
@@ -173,6 +203,8 @@ static void compose(uint64_t highest, const uint8_t *secret)
 		hello_said = true;
 	}
 	if (!welcomed)
+		return;
+	if (!add_shells())
 		return;
 	if (!synced) {
 		for (unsigned i = 0; i < executions_end(); i++)

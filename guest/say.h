@@ -14,8 +14,9 @@ void say_nothing_yet(void);
 /* WELCOME came: every execution, from the acknowledged byte. */
 void say_everything(void);
 
-/* An answer about a number that has no slot, UNKNOWN or FAILED for want of one. */
+/* An answer about a number that has no slot, UNKNOWN, FAILED, or SHELL for one that is closed. */
 void say_reply(enum frame_type type, uint64_t number);
+void say_failed(uint64_t number, uint32_t step, uint32_t error);
 bool say_can_reply(void);
 
 /* The next bytes to send, in rings where they lie; returns the number of segments, 0 when nothing is owed. */

@@ -184,11 +184,12 @@ static bool unblock(int fd)
 int spawn(const struct start *start, uint8_t flags, struct spawned *spawned)
 {
 	int own[5] = {-1, -1, -1, -1, -1}, child[5] = {-1, -1, -1, -1, -1};
-	bool gated = flags & START_GATED, pipes = !(flags & START_TERMINAL), input = pipes && (flags & START_INPUT);
+	bool gated = flags & START_GATED, pipes = !(flags & START_TERMINAL), input = pipes && (flags & START_INPUT),
+	     output = pipes && !(flags & SPAWN_MUTE);
 	int step = STEP_PIPES;
 	pid_t pid = -1;
-	if (open_pipe(input, &child[0], &own[0]) && open_pipe(pipes, &own[1], &child[1]) &&
-	    open_pipe(pipes, &own[2], &child[2]) && open_pipe(true, &own[STATUS_FD], &child[STATUS_FD]) &&
+	if (open_pipe(input, &child[0], &own[0]) && open_pipe(output, &own[1], &child[1]) &&
+	    open_pipe(output, &own[2], &child[2]) && open_pipe(true, &own[STATUS_FD], &child[STATUS_FD]) &&
 	    open_pipe(gated, &child[GATE_FD], &own[GATE_FD]) && unblock(own[0]) && unblock(own[1]) && unblock(own[2]) &&
 	    unblock(own[STATUS_FD])) {
 		step = STEP_FORK;

@@ -21,4 +21,7 @@ bool spawn_prepare(void);
  * before its start is known. 0, or the failed step with errno set. Status then tells: 8 bytes (step, errno) of a failure, or the end of file of an exec. */
 int spawn(const struct start *start, uint8_t flags, struct spawned *spawned);
 
+/* Among the flags, never on the wire: no pipes for the output, it goes to nobody. */
+enum { SPAWN_MUTE = 128 };
+
 #endif

@@ -9,9 +9,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check_start(enum frame_type type, uint8_t *payload, size_t length, struct start *start)
+{
+	if (!(type == START ? start_decode(payload, length, start) : shell_decode(payload, length, start)))
+		return;
+	size_t total = strlen(start->directory);
+	for (int i = 0; start->argv[i] != NULL; i++)
+		total += strlen(start->argv[i]);
+	for (int i = 0; start->envp[i] != NULL; i++)
+		total += strlen(start->envp[i]);
+	assert(total <= length);
+}
+
 static void fuzz_decoder(const uint8_t *data, size_t size, size_t step)
 {
 	static struct start start;
+	struct shell_start command;
 	static uint8_t bytes[HEADER_BYTES + PAYLOAD_MAX];
 	struct decoder d = {.bytes = bytes, .size = sizeof bytes};
 	struct frame frame;
@@ -26,19 +39,15 @@ static void fuzz_decoder(const uint8_t *data, size_t size, size_t step)
 		enum decoded decoded;
 		while ((decoded = decoder_next(&d, &frame)) == DECODED_FRAME) {
 			assert(frame.payload + frame.length <= d.bytes + d.to);
-			if (frame.type != START)
-				continue;
-			uint8_t *copy = malloc(frame.length); /* the sanitizer sees every step beyond it */
+			uint8_t *copy = malloc(frame.length + 1); /* the sanitizer sees every step beyond it */
 			assert(copy != NULL);
+			copy += 1;
 			memcpy(copy, frame.payload, frame.length);
-			if (start_decode(copy, frame.length, &start)) {
-				size_t total = strlen(start.directory);
-				for (int i = 0; start.argv[i] != NULL; i++)
-					total += strlen(start.argv[i]);
-				for (int i = 0; start.envp[i] != NULL; i++)
-					total += strlen(start.envp[i]);
-				assert(total <= frame.length);
-			}
+			if (frame.type == START || frame.type == OPEN_SHELL)
+				check_start(frame.type, copy, frame.length, &start);
+			else if (frame.type == SHELL_START && shell_start_decode(copy, frame.length, &command))
+				assert(command.text + command.length == copy + frame.length);
+			copy -= 1;
 			free(copy);
 		}
 		if (decoded == DECODED_BROKEN)

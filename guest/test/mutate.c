@@ -39,13 +39,17 @@ static size_t put_start(uint8_t *p)
 
 static size_t put_sound_frame(uint8_t *p)
 {
-	enum frame_type type = WELCOME + below(FORGET - WELCOME + 1);
+	enum frame_type type = WELCOME + below(RESIZE - WELCOME + 1);
 	uint8_t payload[FRAME_ROOM] = {0};
 	size_t length = 0;
-	if (type == START)
+	if (type == START || type == OPEN_SHELL)
 		length = put_start(payload);
 	else if (type == INPUT)
 		length = 8 + below(64);
+	else if (type == SHELL_START)
+		length = 16 + below(64);
+	else if (type == RESIZE)
+		length = 4;
 	else if (type == ACK || type == INPUT_END || type == SIGNAL)
 		length = 8;
 	memcpy(frame_header(p, type, type == ACK ? (uint8_t)(1 + below(2)) : 0, type != WELCOME, length), payload, length);

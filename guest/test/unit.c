@@ -82,10 +82,13 @@ static void a_bad_header_is_broken_before_its_payload_comes(void)
 	CHECK(decode_one(GO, 1, 1, 0) == DECODED_BROKEN);
 	CHECK(decode_one(GO, 0, 1, 0) == DECODED_FRAME);
 	CHECK(decode_one(HELLO, 0, 0, 44) == DECODED_BROKEN);
+	CHECK(decode_one(SHELL_START, 0, 1, 16 + TEXT_MAX) == DECODED_PARTIAL);
+	CHECK(decode_one(SHELL_START, 0, 1, 17 + TEXT_MAX) == DECODED_BROKEN);
+	CHECK(decode_one(SHELL_START, 0, 1, 15) == DECODED_BROKEN);
+	CHECK(decode_one(CLOSE_SHELL, 0, 1, 0) == DECODED_FRAME);
+	CHECK(decode_one(INTERRUPT, 0, 0, 0) == DECODED_BROKEN);
 	CHECK(decode_one(RESIZE, 0, 1, 4) == DECODED_PARTIAL);
 	CHECK(decode_one(RESIZE, 0, 1, 5) == DECODED_BROKEN);
-	CHECK(decode_one(PREPARE + 1, 0, 1, 0) == DECODED_BROKEN);
-	CHECK(decode_one(PREPARE + 1, 0, 0, 0) == DECODED_BROKEN);
 	CHECK(decode_one(RESIZE + 1, 0, 1, 0) == DECODED_BROKEN);
 }
 
@@ -158,6 +161,34 @@ static void a_terminal_brings_its_size(void)
 	CHECK(start_decode(bytes, put_start(bytes, 1, 0, strings, 2), &s) && s.rows == 0);
 }
 
+static void a_shell_may_leave_its_program_to_the_guest(void)
+{
+	static struct start s;
+	uint8_t bytes[256];
+	const char *strings[] = {"/", "A=b"};
+	size_t length = put_start(bytes, 0, 1, strings, 2);
+	bytes[0] = START_GATED;
+	CHECK(shell_decode(bytes, length, &s) && s.argv[0] == NULL && strcmp(s.envp[0], "A=b") == 0);
+	length = put_start(bytes, 0, 1, strings, 2);
+	CHECK(!shell_decode(bytes, length, &s)); /* its input is its script */
+}
+
+static void a_command_of_a_shell_is_decoded(void)
+{
+	struct shell_start s;
+	uint8_t bytes[32] = {START_INPUT};
+	put64(bytes + 8, 7);
+	memcpy(bytes + 16, "echo", 4);
+	CHECK(shell_start_decode(bytes, 20, &s) && s.input && s.shell == 7 && s.length == 4 && s.text == bytes + 16);
+	CHECK(shell_start_decode(bytes, 16, &s) && s.length == 0);
+	CHECK(!shell_start_decode(bytes, 15, &s));
+	bytes[0] = 1;
+	CHECK(!shell_start_decode(bytes, 20, &s));
+	bytes[0] = 0;
+	bytes[7] = 1;
+	CHECK(!shell_start_decode(bytes, 20, &s));
+}
+
 static void a_ring_wraps(void)
 {
 	uint8_t memory[8];
@@ -185,6 +216,8 @@ int main(void)
 	a_start_is_decoded_in_place();
 	a_start_that_lies_is_refused();
 	a_terminal_brings_its_size();
+	a_shell_may_leave_its_program_to_the_guest();
+	a_command_of_a_shell_is_decoded();
 	a_ring_wraps();
 	printf("%d checks\n", checks);
 	return 0;

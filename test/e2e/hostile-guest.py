@@ -34,7 +34,7 @@ def output(number, offset, data, stream=1):
 
 
 def end(number, stdout, status=0):
-    send(9, number, struct.pack("<iQQQQQQ", status, 0, 0, 0, stdout, 0, 5))
+    send(9, number, struct.pack("<iQQQQQQI", status, 0, 0, 0, stdout, 0, 5, 0))
     send(10, number, struct.pack("<QQ", stdout, 0))
 
 

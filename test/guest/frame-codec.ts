@@ -12,6 +12,7 @@ export const type = {
   EXIT: 9,
   CLOSED: 10,
   UNKNOWN: 11,
+  SHELL: 12,
   AWAITING: 13,
   WELCOME: 64,
   START: 65,
@@ -22,6 +23,10 @@ export const type = {
   SIGNAL: 70,
   FORGET: 71,
   PREPARE: 72,
+  OPEN_SHELL: 73,
+  SHELL_START: 74,
+  CLOSE_SHELL: 75,
+  INTERRUPT: 76,
   RESIZE: 77,
 } as const;
 
@@ -79,7 +84,7 @@ export function readU64(bytes: Buffer, at: number): number {
   return Number(bytes.readBigUInt64LE(at));
 }
 
-export function encodeStart(number: number, request: StartRequest): Buffer {
+export function encodeStart(number: number, request: StartRequest, kind: number = type.START): Buffer {
   const env = request.env ?? ['PATH=/usr/local/bin:/usr/bin:/bin'];
   const flags =
     (request.gated ? 1 : 0) | (request.input ? 2 : 0) | (request.placed ? 4 : 0) | (request.terminal ? 8 : 0);
@@ -89,7 +94,13 @@ export function encodeStart(number: number, request: StartRequest): Buffer {
   });
   const size = request.terminal ? u16(request.terminal.rows, request.terminal.columns) : Buffer.alloc(0);
   const head = u32(flags, request.uid ?? KEEP, request.gid ?? KEEP, request.argv.length, env.length);
-  return encodeFrame(type.START, number, Buffer.concat([head, ...strings, size]));
+  return encodeFrame(kind, number, Buffer.concat([head, ...strings, size]));
+}
+
+export function encodeShellStart(number: number, shell: number, text: string | Uint8Array, input = false): Buffer {
+  const head = Buffer.alloc(8, 0);
+  head.writeUInt8(input ? 2 : 0, 0);
+  return encodeFrame(type.SHELL_START, number, Buffer.concat([head, u64(shell), Buffer.from(text)]));
 }
 
 /** Calls `take` for every whole frame; keeps the rest for the next push. */

@@ -154,5 +154,6 @@ export function readExit(frame: Frame) {
     stdout: readU64(frame.payload, 28),
     stderr: readU64(frame.payload, 36),
     micros: readU64(frame.payload, 44),
+    flags: frame.payload.readUInt32LE(52),
   };
 }

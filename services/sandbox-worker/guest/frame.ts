@@ -48,7 +48,7 @@ const payloadBytes: Readonly<Record<number, number>> = {
   5: 4,
   6: 8,
   8: 17,
-  9: 52,
+  9: 56,
   10: 16,
   11: 0,
 };
