@@ -42,6 +42,7 @@ import { createSessionDirectory } from './session/session-directory.ts';
 import { sessionOf } from './session/session-view.ts';
 import { createWarmStart } from './session/warm-start.ts';
 import { createPageTokens } from './validation/page-token.ts';
+import { createSharedStreams } from './worker/shared-stream.ts';
 import { createWorkerClient } from './worker/worker-client.ts';
 import { createWorkerDirectory, workerState } from './worker/worker-directory.ts';
 import { createWorkerLinks } from './worker/worker-link.ts';
@@ -80,12 +81,13 @@ export async function startSessions(
   const { limits } = config;
   const links = createWorkerLinks();
   const client = createWorkerClient(links, config.workerToken);
+  const shared = createSharedStreams(links, config.workerToken);
   const { sessions, workers, keys, keyView } = records;
   const { nowMs } = clock;
   const tokens = createPageTokens(config.workerToken);
   const start = createSandboxStart({ sessions, workers, client, createMs: limits.createMs, nowMs });
   const target = createExecutionTarget(sessions, workers);
-  const streams = createExecutionStreams({ target, client, limits });
+  const streams = createExecutionStreams({ target, client, shared, limits });
 
   const metrics = createMetrics({
     sessionStates: () => [...sessions.all()].map((record) => sessionOf(record).state),

@@ -121,7 +121,7 @@ describe.each(ways)('over %s on HTTP/%s', (protocol, httpVersion) => {
   test('a deadline ends the call and lets go of the stream', async () => {
     const closed = Promise.withResolvers<void>();
     worker.execute = async (_request, stream) => {
-      stream.raw.on('close', () => closed.resolve());
+      stream.left.then(closed.resolve);
       await stream.event(started);
     };
     const error = await run(api(), { timeoutMs: 300 }).catch((e) => e);
@@ -133,7 +133,7 @@ describe.each(ways)('over %s on HTTP/%s', (protocol, httpVersion) => {
     const closed = Promise.withResolvers<void>();
     const abort = new AbortController();
     worker.execute = async (_request, stream) => {
-      stream.raw.on('close', () => closed.resolve());
+      stream.left.then(closed.resolve);
       await stream.event(started);
     };
     const events = api().executions.execute({ sessionId, program: command }, { signal: abort.signal });
@@ -175,10 +175,14 @@ describe('a slow reader', () => {
   const chunk = Buffer.alloc(65_536, 'x');
   const chunks = 512;
 
-  /** A worker that writes 32 MiB as fast as it is let, and says how far it is. */
+  /** A worker that writes 32 MiB as fast as it is let, on a stream of its own, and says how far it is. */
   function flood(): { written: () => number } {
     let written = 0;
     worker.execute = async (_request, stream: DoubleStream) => {
+      await stream.event(started);
+      stream.handOver();
+    };
+    worker.attach = async (_request, stream: DoubleStream) => {
       for (let i = 0; i < chunks; i += 1) {
         await stream.event(output(chunk, i * chunk.length));
         written += chunk.length;

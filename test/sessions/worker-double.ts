@@ -7,7 +7,14 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import type { WorkerRecord } from '../../gen/assay/events/v1/records_pb.js';
@@ -19,8 +26,14 @@ import {
   type ExecutionEvent,
   ExecutionEventSchema,
 } from '../../gen/assay/v1/execution_pb.js';
-import { AttachRequestSchema, ExecuteRequestSchema, WorkerService } from '../../gen/assay/worker/v1/worker_pb.js';
-import { grpcFrame } from '../../services/shared/grpc-frame.ts';
+import {
+  AttachRequestSchema,
+  ExecuteManyRequestSchema,
+  ExecuteManyResponseSchema,
+  ExecuteRequestSchema,
+  WorkerService,
+} from '../../gen/assay/worker/v1/worker_pb.js';
+import { createGrpcFrameReader, grpcFrame } from '../../services/shared/grpc-frame.ts';
 import { toConnectError, toTrailers } from '../../services/shared/rpc-error.ts';
 import { advance, type SessionEvent } from '../../services/shared/session-state.ts';
 import type { SessionStore, Stored } from '../../services/shared/store/session-store.ts';
@@ -28,10 +41,13 @@ import type { WorkerStore } from '../../services/shared/store/worker-store.ts';
 
 /** The worker's end of one stream. */
 export interface DoubleStream {
-  readonly raw: ServerHttp2Stream;
+  /** Resolves when the reader has left. */
+  readonly left: Promise<void>;
   /** Resolves when the stream takes more. */
   event(event: ExecutionEvent['event']): Promise<void>;
   end(): void;
+  /** Of a call that shares its stream: what is left has to be read with Attach. */
+  handOver(): void;
   fail(error: unknown): void;
 }
 
@@ -149,6 +165,11 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
     if (path.endsWith('/Execute')) {
       heard.push('Execute');
       serve(stream, ExecuteRequestSchema, ({ request }, events) => double.execute(request as ExecuteRequest, events));
+    } else if (path.endsWith('/ExecuteMany')) {
+      serveShared(stream, (request, events) => {
+        heard.push('Execute');
+        return double.execute(request, events);
+      });
     } else if (path.endsWith('/Attach')) {
       heard.push('Attach');
       serve(stream, AttachRequestSchema, ({ request }, events) => double.attach(request as AttachRequest, events));
@@ -205,12 +226,52 @@ function serve<Desc extends DescMessage>(
   });
 }
 
+/** Many calls on one stream, each with a DoubleStream of its own. */
+function serveShared(
+  stream: ServerHttp2Stream,
+  handle: (request: ExecuteRequest, events: DoubleStream) => Promise<void>,
+): void {
+  const frames = createGrpcFrameReader(16 * 1_048_576);
+  const leaving = new Map<number, () => void>();
+  stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' });
+  stream.on('data', (chunk: Buffer) => {
+    for (const message of frames.push(chunk)) {
+      const { call, request } = fromBinary(ExecuteManyRequestSchema, message);
+      if (request === undefined) {
+        leaving.get(call)?.();
+        continue;
+      }
+      const left = Promise.withResolvers<void>();
+      leaving.set(call, left.resolve);
+      const events = sharedDouble(stream, call, left.promise);
+      handle(request, events).catch(events.fail);
+    }
+  });
+}
+
+function sharedDouble(stream: ServerHttp2Stream, call: number, left: Promise<void>): DoubleStream {
+  const send = (part: MessageInitShape<typeof ExecuteManyResponseSchema>): void => {
+    const response = create(ExecuteManyResponseSchema, { ...part, call });
+    if (!stream.destroyed) stream.write(grpcFrame(toBinary(ExecuteManyResponseSchema, response)));
+  };
+  return {
+    left,
+    async event(event) {
+      const message = create(ExecuteResponseSchema, { event: create(ExecutionEventSchema, { event }) });
+      send({ frames: grpcFrame(toBinary(ExecuteResponseSchema, message)) });
+    },
+    end: () => send({ end: {} }),
+    handOver: () => send({ end: { rest: {} } }),
+    fail: (error) => send({ end: { trailers: toTrailers(toConnectError(error, () => {})) } }),
+  };
+}
+
 function doubleStream(stream: ServerHttp2Stream): DoubleStream {
   const headers = { ':status': 200, 'content-type': 'application/grpc+proto' };
   let trailers: Record<string, string> = { 'grpc-status': '0' };
   stream.on('wantTrailers', () => stream.sendTrailers(trailers));
   return {
-    raw: stream,
+    left: new Promise((resolve) => stream.once('close', () => resolve())),
     async event(event) {
       if (!stream.headersSent) stream.respond(headers, { waitForTrailers: true });
       const message = create(ExecuteResponseSchema, { event: create(ExecutionEventSchema, { event }) });
@@ -219,6 +280,9 @@ function doubleStream(stream: ServerHttp2Stream): DoubleStream {
       if (stream.destroyed) throw new Error('the reader is gone');
     },
     end: () => stream.end(),
+    handOver() {
+      throw new Error('this call has a stream of its own');
+    },
     fail(error) {
       if (stream.destroyed) return;
       trailers = toTrailers(toConnectError(error, () => {}));

@@ -54,11 +54,11 @@ export interface Subscription {
 export function createSubscription(
   execution: Readable,
   sink: EventSink,
-  from: { stdout: number; stderr: number; followBackground: boolean },
+  from: { stdout: number; stderr: number; followBackground: boolean; resumed?: boolean },
 ): Subscription {
   const cursors: Record<Stream, number> = { 1: from.stdout, 2: from.stderr };
   const given: Record<Stream, boolean> = { 1: false, 2: false };
-  let startedSent = false;
+  let startedSent = from.resumed ?? false;
   let done = false;
   let quiet = true;
 
@@ -102,7 +102,7 @@ export function createSubscription(
 
   function finishIfDone(): void {
     const { result } = execution;
-    if (result === undefined || !caughtUp(1) || !caughtUp(2)) return;
+    if (done || result === undefined || !caughtUp(1) || !caughtUp(2)) return;
     if (from.followBackground && !execution.drained) return;
     done = true;
     sink.event({ case: 'finished', value: create(FinishedSchema, { result }) });

@@ -1,5 +1,6 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { fromBinary } from '@bufbuild/protobuf';
+import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
 import { AttachRequestSchema, ExecuteRequestSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
@@ -8,37 +9,40 @@ import type { Execution } from '../execution/execution.ts';
 import type { Meter } from '../meter.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { createEventStream, refuse } from './event-stream.ts';
+import { serveExecuteMany } from './execute-many.ts';
 
 const service = '/assay.worker.v1.WorkerService';
 const requestLimit = 4 * 1_048_576;
 /** It is written into the journal; what a tracer makes is 55 long. */
 const traceparentLimit = 128;
 
-type From = { stdout: number; stderr: number; followBackground: boolean };
-type Open = (message: Uint8Array, traceparent: string | undefined) => { execution: Execution; from: From };
+type From = { stdout: number; stderr: number; followBackground: boolean; resumed?: boolean };
+type Open = (message: Uint8Array, traceparent: string | string[] | undefined) => { execution: Execution; from: From };
 
-/** Execute and Attach, the two calls that carry output. Returns whether the stream was one of them. */
+/** Execute, ExecuteMany and Attach, the calls that carry output. Returns whether the stream was one of them. */
 export function createHotStreams(
   sandboxes: Sandboxes,
   meter: Meter,
   log: Logger,
 ): (stream: ServerHttp2Stream, path: string, traceparent: string | string[] | undefined) => boolean {
-  const execute: Open = (message, traceparent) => {
-    const { request } = fromBinary(ExecuteRequestSchema, message);
-    if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
+  const accept = (request: ExecuteRequest, given: string | string[] | undefined): Execution => {
+    const traceparent = typeof given === 'string' && given.length <= traceparentLimit ? given : undefined;
     const sandbox = sandboxes.find(request.sessionId);
     if (sandbox.paused) {
       throw new DomainError('SESSION_NOT_READY', 'the session is paused; call ResumeSession first');
     }
     sandbox.activeMs = Date.now();
-    return {
-      execution: sandbox.executions.accept(request, traceparent),
-      from: { stdout: 0, stderr: 0, followBackground: false },
-    };
+    return sandbox.executions.accept(request, traceparent);
+  };
+
+  const execute: Open = (message, traceparent) => {
+    const { request } = fromBinary(ExecuteRequestSchema, message);
+    if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
+    return { execution: accept(request, traceparent), from: { stdout: 0, stderr: 0, followBackground: false } };
   };
 
   const attach: Open = (message) => {
-    const { request } = fromBinary(AttachRequestSchema, message);
+    const { request, resumed } = fromBinary(AttachRequestSchema, message);
     if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
     const sandbox = sandboxes.find(request.sessionId);
     sandbox.activeMs = Date.now();
@@ -47,6 +51,7 @@ export function createHotStreams(
       stdout: Number(request.stdoutOffset),
       stderr: Number(request.stderrOffset),
       followBackground: request.followBackground,
+      resumed,
     };
     refuseBeyondEnd(execution, from);
     return { execution, from };
@@ -55,16 +60,29 @@ export function createHotStreams(
   const calls: Readonly<Record<string, Open>> = { [`${service}/Execute`]: execute, [`${service}/Attach`]: attach };
 
   return (stream, path, given) => {
+    if (path === `${service}/ExecuteMany`) {
+      const reader = createGrpcFrameReader(requestLimit);
+      const take = serveExecuteMany(stream, accept, meter, log);
+      stream.on('error', () => stream.destroy());
+      stream.on('data', (chunk: Buffer) => {
+        try {
+          for (const message of reader.push(chunk)) take(message);
+        } catch (error) {
+          log.error({ err: error }, 'a stream of many executions broke');
+          stream.destroy();
+        }
+      });
+      return true;
+    }
     const open = calls[path];
     if (open === undefined) return false;
     const reader = createGrpcFrameReader(requestLimit);
-    const traceparent = typeof given === 'string' && given.length <= traceparentLimit ? given : undefined;
     stream.on('error', () => stream.destroy());
     stream.on('data', (chunk: Buffer) => {
       try {
         const message = reader.push(chunk)[0];
         if (message === undefined || stream.headersSent) return;
-        const { execution, from } = open(message, traceparent);
+        const { execution, from } = open(message, given);
         follow(execution, from, stream, open === execute ? 'Execute' : 'Attach');
       } catch (error) {
         refuse(stream, error, log);

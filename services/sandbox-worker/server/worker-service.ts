@@ -11,7 +11,7 @@ const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed 
 /** The unary calls. Execute and Attach are framed by hand (hot-streams.ts) and never reach this. */
 export function createWorkerService(
   sandboxes: Sandboxes,
-): Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'attach'> {
+): Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'executeMany' | 'attach'> {
   function executionOf(request: { sessionId: string; executionId: string } | undefined): Execution {
     const { sessionId, executionId } = required(request);
     const sandbox = sandboxes.find(sessionId);

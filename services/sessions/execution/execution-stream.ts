@@ -1,17 +1,18 @@
 import type { ClientHttp2Stream } from 'node:http2';
-import { fromBinary } from '@bufbuild/protobuf';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
   type AttachRequest,
   AttachRequestSchema,
   type ExecuteRequest,
   ExecuteRequestSchema,
 } from '../../../gen/assay/v1/execution_pb.js';
-import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type ExecuteManyRest, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
 import { makeExecutionId } from '../session/session-id.ts';
 import { checkAttachRequest, checkExecuteRequest } from '../validation/execution-request.ts';
 import { invalid } from '../validation/field.ts';
+import type { CallReader, SharedStreams } from '../worker/shared-stream.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { ExecutionTarget } from './execution-target.ts';
 
@@ -23,9 +24,23 @@ export interface ExecutionStream {
   readonly executionId: string;
 }
 
+/** An execution that shares a worker's stream with others. */
+export interface SharedExecution extends Omit<ExecutionStream, 'stream'> {
+  /** Sends the request. Resolves with how to leave. */
+  begin(reader: CallReader): Promise<() => void>;
+  /** Opens a stream of its own for what is left. */
+  attach(rest: ExecuteManyRest): Promise<ExecutionStream>;
+}
+
 /** Opens streams on the session's worker: the way of both Execute and Attach, whatever protocol the client speaks. */
 export interface ExecutionStreams {
-  /** `traceparent` goes along for the worker's part of the trace. */
+  /** `message` is the request as it came; `traceparent` goes along for the worker's part of the trace. */
+  share(
+    project: string,
+    request: ExecuteRequest,
+    message: Uint8Array,
+    traceparent: string | undefined,
+  ): Promise<SharedExecution>;
   execute(project: string, request: ExecuteRequest, traceparent: string | undefined): Promise<ExecutionStream>;
   attach(project: string, request: AttachRequest): Promise<ExecutionStream>;
 }
@@ -33,12 +48,31 @@ export interface ExecutionStreams {
 export interface ExecutionStreamsDeps {
   readonly target: ExecutionTarget;
   readonly client: WorkerClient;
+  readonly shared: SharedStreams;
   readonly limits: Limits;
 }
 
-export function createExecutionStreams({ target, client, limits }: ExecutionStreamsDeps): ExecutionStreams {
+export function createExecutionStreams({ target, client, shared, limits }: ExecutionStreamsDeps): ExecutionStreams {
   const { execute, attach } = WorkerService.method;
   return {
+    async share(project, given, message, traceparent) {
+      checkExecuteRequest(given, limits);
+      const { sessionId } = given;
+      const executionId = given.executionId || makeExecutionId();
+      const named = given.executionId === '' ? toBinary(ExecuteRequestSchema, { ...given, executionId }) : message;
+      const address = await target(project, sessionId);
+      return {
+        address,
+        sessionId,
+        executionId,
+        begin: (reader) => shared.execute(address, named, traceparent, reader),
+        async attach({ stdoutOffset, stderrOffset }) {
+          const request = { sessionId, executionId, stdoutOffset, stderrOffset };
+          const stream = await client.openStream(address, attach, { request, resumed: true });
+          return { stream, address, sessionId, executionId };
+        },
+      };
+    },
     async execute(project, given, traceparent) {
       checkExecuteRequest(given, limits);
       const request = given.executionId === '' ? { ...given, executionId: makeExecutionId() } : given;
@@ -66,7 +100,8 @@ export function decodeAttachRequest(bytes: Uint8Array): AttachRequest {
 }
 
 /** The connection to the worker broke while the stream was open. The execution itself goes on. */
-export function brokenStream({ address, sessionId, executionId }: ExecutionStream, cause: unknown): DomainError {
+export function brokenStream(of: Omit<ExecutionStream, 'stream'>, cause: unknown): DomainError {
+  const { address, sessionId, executionId } = of;
   const said = cause instanceof Error ? cause.message : String(cause);
   const message = `the connection to the worker at ${address} broke (${said}); attach again from the offsets you have`;
   const metadata = { session_id: sessionId, execution_id: executionId };

@@ -3,15 +3,11 @@ import { Code } from '@connectrpc/connect';
 import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Admission } from '../auth/admission.ts';
-import {
-  decodeAttachRequest,
-  decodeExecuteRequest,
-  type ExecutionStream,
-  type ExecutionStreams,
-} from '../execution/execution-stream.ts';
+import { decodeAttachRequest, decodeExecuteRequest, type ExecutionStreams } from '../execution/execution-stream.ts';
 import { type CallRecord, type CallRecords, deadlineExceeded } from '../rpc/call-record.ts';
 import { createGrpcCall, type GrpcCall } from './grpc-call.ts';
 import { relay } from './relay.ts';
+import { relayShared } from './shared-relay.ts';
 
 /** Execute and Attach over gRPC, beside the framework: the worker's frames go to the client without being decoded. */
 export interface HotPath {
@@ -28,17 +24,29 @@ export interface HotPathDeps {
   readonly requestBytes: number;
 }
 
-type Open = (project: string, message: Uint8Array, traceparent: string | undefined) => Promise<ExecutionStream>;
+type Serve = (
+  call: GrpcCall,
+  record: CallRecord,
+  project: string,
+  message: Uint8Array,
+) => Promise<Record<string, string> | undefined>;
 
 export function createHotPath(deps: HotPathDeps): HotPath {
   const { records, streams } = deps;
   const service = ExecutionService.typeName;
-  const opens: ReadonlyMap<string, Open> = new Map<string, Open>([
-    [
-      `/${service}/Execute`,
-      (project, message, traceparent) => streams.execute(project, decodeExecuteRequest(message), traceparent),
-    ],
-    [`/${service}/Attach`, (project, message) => streams.attach(project, decodeAttachRequest(message))],
+  const execute: Serve = async (call, record, project, message) => {
+    const request = decodeExecuteRequest(message);
+    record.about({ sessionId: request.sessionId });
+    return relayShared(call, await streams.share(project, request, message, record.traceparent));
+  };
+  const attach: Serve = async (call, record, project, message) => {
+    const request = decodeAttachRequest(message);
+    record.about({ sessionId: request.sessionId });
+    return relay(call, await streams.attach(project, request));
+  };
+  const serves: ReadonlyMap<string, Serve> = new Map([
+    [`/${service}/Execute`, execute],
+    [`/${service}/Attach`, attach],
   ]);
   const stops = new Set<(error: DomainError) => void>();
   let closed: DomainError | undefined;
@@ -50,7 +58,7 @@ export function createHotPath(deps: HotPathDeps): HotPath {
         headers[':method'] === 'POST' &&
         (type === 'application/grpc' || type === 'application/grpc+proto') &&
         (encoding === undefined || encoding === 'identity') &&
-        opens.has(headers[':path'] ?? '')
+        serves.has(headers[':path'] ?? '')
       );
     },
     serve(stream, headers) {
@@ -63,7 +71,7 @@ export function createHotPath(deps: HotPathDeps): HotPath {
       const call = createGrpcCall(stream, headers, record.requestId);
       const stop = follow(call, record, () => {
         if (closed !== undefined) throw closed;
-        return answer(deps, call, record, headers, opens.get(path) as Open);
+        return answer(deps, call, record, headers, serves.get(path) as Serve);
       });
       stops.add(stop);
       stream.once('close', () => stops.delete(stop));
@@ -111,7 +119,7 @@ async function answer(
   call: GrpcCall,
   record: CallRecord,
   headers: IncomingHttpHeaders,
-  open: Open,
+  serve: Serve,
 ): Promise<Record<string, string> | undefined> {
   const peer = call.stream.session?.socket?.remoteAddress ?? '';
   const method = (headers[':path'] ?? '').slice(1);
@@ -121,9 +129,7 @@ async function answer(
   if (call.stream.destroyed) release();
   if (caller === undefined) throw new DomainError('UNAUTHENTICATED', 'this call needs an API key');
   record.about({ project: caller.project, keyId: caller.keyId });
-  const opened = await open(caller.project, await call.readMessage(requestBytes), record.traceparent);
-  record.about({ sessionId: opened.sessionId });
-  return relay(call, opened);
+  return serve(call, record, caller.project, await call.readMessage(requestBytes));
 }
 
 function oneOf(header: string | string[] | undefined): string | undefined {

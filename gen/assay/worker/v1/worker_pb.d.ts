@@ -307,6 +307,128 @@ export declare type ExecuteResponse = Message<"assay.worker.v1.ExecuteResponse">
 export declare const ExecuteResponseSchema: GenMessage<ExecuteResponse>;
 
 /**
+ * ExecuteManyRequest begins a call, or leaves one.
+ *
+ * @generated from message assay.worker.v1.ExecuteManyRequest
+ */
+export declare type ExecuteManyRequest = Message<"assay.worker.v1.ExecuteManyRequest"> & {
+  /**
+   * The call, numbered by the caller; used once on a stream.
+   *
+   * @generated from field: uint32 call = 1;
+   */
+  call: number;
+
+  /**
+   * The public request, checked and with its execution id. Absent: the caller reads this call no more.
+   *
+   * @generated from field: assay.v1.ExecuteRequest request = 2;
+   */
+  request?: ExecuteRequest$1 | undefined;
+
+  /**
+   * The W3C trace context that the execution's spans belong to. Empty: none.
+   *
+   * @generated from field: string traceparent = 3;
+   */
+  traceparent: string;
+};
+
+/**
+ * Describes the message assay.worker.v1.ExecuteManyRequest.
+ * Use `create(ExecuteManyRequestSchema)` to create a new message.
+ */
+export declare const ExecuteManyRequestSchema: GenMessage<ExecuteManyRequest>;
+
+/**
+ * ExecuteManyResponse is the next part of one call.
+ *
+ * @generated from message assay.worker.v1.ExecuteManyResponse
+ */
+export declare type ExecuteManyResponse = Message<"assay.worker.v1.ExecuteManyResponse"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: uint32 call = 1;
+   */
+  call: number;
+
+  /**
+   * Events as gRPC frames of ExecuteResponse, to be passed on without decoding.
+   *
+   * @generated from field: bytes frames = 2;
+   */
+  frames: Uint8Array;
+
+  /**
+   * The call has ended, after these frames.
+   *
+   * @generated from field: assay.worker.v1.ExecuteManyEnd end = 3;
+   */
+  end?: ExecuteManyEnd | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.ExecuteManyResponse.
+ * Use `create(ExecuteManyResponseSchema)` to create a new message.
+ */
+export declare const ExecuteManyResponseSchema: GenMessage<ExecuteManyResponse>;
+
+/**
+ * ExecuteManyEnd says how a call ended.
+ *
+ * @generated from message assay.worker.v1.ExecuteManyEnd
+ */
+export declare type ExecuteManyEnd = Message<"assay.worker.v1.ExecuteManyEnd"> & {
+  /**
+   * The trailers of the response, as gRPC has them. Absent: OK.
+   *
+   * @generated from field: map<string, string> trailers = 1;
+   */
+  trailers: { [key: string]: string };
+
+  /**
+   * The execution has more to say than may go this way: attach for the rest, from here.
+   *
+   * @generated from field: assay.worker.v1.ExecuteManyRest rest = 2;
+   */
+  rest?: ExecuteManyRest | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.ExecuteManyEnd.
+ * Use `create(ExecuteManyEndSchema)` to create a new message.
+ */
+export declare const ExecuteManyEndSchema: GenMessage<ExecuteManyEnd>;
+
+/**
+ * ExecuteManyRest says where the rest of an execution begins.
+ *
+ * @generated from message assay.worker.v1.ExecuteManyRest
+ */
+export declare type ExecuteManyRest = Message<"assay.worker.v1.ExecuteManyRest"> & {
+  /**
+   * The first byte of stdout that was not sent.
+   *
+   * @generated from field: uint64 stdout_offset = 1;
+   */
+  stdoutOffset: bigint;
+
+  /**
+   * The first byte of stderr that was not sent.
+   *
+   * @generated from field: uint64 stderr_offset = 2;
+   */
+  stderrOffset: bigint;
+};
+
+/**
+ * Describes the message assay.worker.v1.ExecuteManyRest.
+ * Use `create(ExecuteManyRestSchema)` to create a new message.
+ */
+export declare const ExecuteManyRestSchema: GenMessage<ExecuteManyRest>;
+
+/**
  * AttachRequest wraps the public request.
  *
  * @generated from message assay.worker.v1.AttachRequest
@@ -318,6 +440,13 @@ export declare type AttachRequest = Message<"assay.worker.v1.AttachRequest"> & {
    * @generated from field: assay.v1.AttachRequest request = 1;
    */
   request?: AttachRequest$1 | undefined;
+
+  /**
+   * Whether Started was told already, so that the events go on in the middle.
+   *
+   * @generated from field: bool resumed = 2;
+   */
+  resumed: boolean;
 };
 
 /**
@@ -974,6 +1103,16 @@ export declare const WorkerService: GenService<{
     methodKind: "server_streaming";
     input: typeof ExecuteRequestSchema;
     output: typeof ExecuteResponseSchema;
+  },
+  /**
+   * ExecuteMany is Execute for many callers on one stream, since opening a stream costs more than most commands do.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.ExecuteMany
+   */
+  executeMany: {
+    methodKind: "bidi_streaming";
+    input: typeof ExecuteManyRequestSchema;
+    output: typeof ExecuteManyResponseSchema;
   },
   /**
    * Attach is assay.v1.ExecutionService.Attach.

@@ -1,0 +1,135 @@
+import type { ServerHttp2Stream } from 'node:http2';
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
+import {
+  type ExecuteManyEndSchema,
+  ExecuteManyRequestSchema,
+  ExecuteManyResponseSchema,
+} from '../../../gen/assay/worker/v1/worker_pb.js';
+import { grpcFrame } from '../../shared/grpc-frame.ts';
+import type { Logger } from '../../shared/log.ts';
+import { toConnectError, toTrailers } from '../../shared/rpc-error.ts';
+import { returnBuffer } from '../execution/buffer-pool.ts';
+import { eventFrame, outputHead } from '../execution/event-frame.ts';
+import type { Execution } from '../execution/execution.ts';
+import type { EventSink, Subscription } from '../execution/subscription.ts';
+import type { Meter } from '../meter.ts';
+
+/** What one call may send this way. It has no flow control of its own, so a call that says more is told to attach. */
+const callLimitBytes = 262_144;
+/** What may wait for all calls together; past it every call with output is told to attach. */
+const queueLimitBytes = 4 * 1_048_576;
+
+type End = MessageInitShape<typeof ExecuteManyEndSchema>;
+
+/** What a call has to say since the last write. */
+interface News {
+  readonly frames: Buffer[];
+  end?: End;
+}
+
+/** Many Executes on one stream. What all calls say in one turn of the event loop leaves as one write. */
+export function serveExecuteMany(
+  stream: ServerHttp2Stream,
+  accept: (request: ExecuteRequest, traceparent: string | undefined) => Execution,
+  meter: Meter,
+  log: Logger,
+): (message: Buffer) => void {
+  const calls = new Map<number, Subscription>();
+  let news = new Map<number, News>();
+
+  stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' }, { waitForTrailers: true });
+  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+  stream.on('end', () => stream.end());
+  // The readers went away; their executions go on.
+  stream.on('close', () => {
+    for (const [call, subscription] of calls) {
+      subscription.cancel();
+      forget(call);
+    }
+  });
+
+  function flush(): void {
+    const messages = [...news].map(([call, { frames, end }]) => {
+      const response = create(ExecuteManyResponseSchema, { call, frames: Buffer.concat(frames), ...(end && { end }) });
+      return grpcFrame(toBinary(ExecuteManyResponseSchema, response));
+    });
+    news = new Map();
+    if (!stream.destroyed && !stream.writableEnded) stream.write(Buffer.concat(messages));
+  }
+
+  function newsOf(call: number): News {
+    let found = news.get(call);
+    if (found === undefined) {
+      found = { frames: [] };
+      if (news.size === 0) process.nextTick(flush);
+      news.set(call, found);
+    }
+    return found;
+  }
+
+  function forget(call: number): void {
+    if (calls.delete(call)) meter.openStreams.Execute -= 1;
+  }
+
+  function finish(call: number, end: End): void {
+    forget(call);
+    newsOf(call).end = end;
+  }
+
+  function fail(call: number, error: unknown): void {
+    const report = (unexpected: unknown) => log.error({ err: unexpected }, 'a call failed');
+    finish(call, { trailers: toTrailers(toConnectError(error, report)) });
+  }
+
+  function createSink(call: number): EventSink {
+    let sent = 0;
+    return {
+      get writable() {
+        return calls.has(call);
+      },
+      event(event) {
+        if (calls.has(call)) newsOf(call).frames.push(eventFrame(event));
+      },
+      output(which, offset, data) {
+        sent += data.length;
+        if (sent > callLimitBytes || stream.writableLength > queueLimitBytes) handOver(call);
+        // A copy: the bytes leave later, and the pool wants its buffer back.
+        else newsOf(call).frames.push(outputHead(which, offset, data.length), Buffer.from(data));
+        returnBuffer(data);
+      },
+      end() {
+        if (calls.has(call)) finish(call, {});
+      },
+      fail(error) {
+        if (calls.has(call)) fail(call, error);
+      },
+    };
+  }
+
+  function handOver(call: number): void {
+    const subscription = calls.get(call);
+    if (subscription === undefined) return;
+    const offset = (which: 1 | 2) => BigInt(subscription.cursor(which));
+    finish(call, { rest: { stdoutOffset: offset(1), stderrOffset: offset(2) } });
+    subscription.cancel();
+  }
+
+  return (message) => {
+    const { call, request, traceparent } = fromBinary(ExecuteManyRequestSchema, message);
+    if (request === undefined) {
+      calls.get(call)?.cancel();
+      forget(call);
+      return;
+    }
+    try {
+      const execution = accept(request, traceparent === '' ? undefined : traceparent);
+      const subscription = execution.subscribe(createSink(call), { stdout: 0, stderr: 0, followBackground: false });
+      calls.set(call, subscription);
+      meter.openStreams.Execute += 1;
+      subscription.pump();
+    } catch (error) {
+      fail(call, error);
+    }
+  };
+}
