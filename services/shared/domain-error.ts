@@ -10,6 +10,8 @@ const codes = {
   INVALID_FIELD: Code.InvalidArgument,
   LIMIT_EXCEEDED: Code.InvalidArgument,
   INVALID_PAGE_TOKEN: Code.InvalidArgument,
+  INVALID_CURSOR: Code.InvalidArgument,
+  TRANSCRIPT_NOT_FOUND: Code.NotFound,
   REQUEST_ID_REUSED: Code.AlreadyExists,
   SESSION_NOT_FOUND: Code.NotFound,
   SESSION_NOT_READY: Code.FailedPrecondition,

@@ -612,6 +612,135 @@ export declare type Execution = Message<"assay.v1.Execution"> & {
 export declare const ExecutionSchema: GenMessage<Execution>;
 
 /**
+ * TranscriptEvent is one thing that an execution of a session did, as the session's log tells it.
+ *
+ * @generated from message assay.v1.TranscriptEvent
+ */
+export declare type TranscriptEvent = Message<"assay.v1.TranscriptEvent"> & {
+  /**
+   * The execution's id.
+   *
+   * @generated from field: string execution_id = 1;
+   */
+  executionId: string;
+
+  /**
+   * What it did.
+   *
+   * @generated from oneof assay.v1.TranscriptEvent.event
+   */
+  event: {
+    /**
+     * Its program runs.
+     *
+     * @generated from field: assay.v1.TranscriptStarted started = 2;
+     */
+    value: TranscriptStarted;
+    case: "started";
+  } | {
+    /**
+     * Bytes of standard output. After finished they are those of background processes.
+     *
+     * @generated from field: assay.v1.Output stdout = 3;
+     */
+    value: Output;
+    case: "stdout";
+  } | {
+    /**
+     * Bytes of standard error, likewise.
+     *
+     * @generated from field: assay.v1.Output stderr = 4;
+     */
+    value: Output;
+    case: "stderr";
+  } | {
+    /**
+     * Bytes that are not kept.
+     *
+     * @generated from field: assay.v1.Gap gap = 5;
+     */
+    value: Gap;
+    case: "gap";
+  } | {
+    /**
+     * It ended.
+     *
+     * @generated from field: assay.v1.Finished finished = 6;
+     */
+    value: Finished;
+    case: "finished";
+  } | {
+    /**
+     * It could not be started; nothing ran.
+     *
+     * @generated from field: assay.v1.TranscriptRefused refused = 7;
+     */
+    value: TranscriptRefused;
+    case: "refused";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message assay.v1.TranscriptEvent.
+ * Use `create(TranscriptEventSchema)` to create a new message.
+ */
+export declare const TranscriptEventSchema: GenMessage<TranscriptEvent>;
+
+/**
+ * TranscriptStarted says that a program runs, and which.
+ *
+ * @generated from message assay.v1.TranscriptStarted
+ */
+export declare type TranscriptStarted = Message<"assay.v1.TranscriptStarted"> & {
+  /**
+   * The first 4 KiB of what was run, for people; less where a transcript would become too large.
+   *
+   * @generated from field: string summary = 1;
+   */
+  summary: string;
+};
+
+/**
+ * Describes the message assay.v1.TranscriptStarted.
+ * Use `create(TranscriptStartedSchema)` to create a new message.
+ */
+export declare const TranscriptStartedSchema: GenMessage<TranscriptStarted>;
+
+/**
+ * TranscriptRefused says that a program could not be started.
+ *
+ * @generated from message assay.v1.TranscriptRefused
+ */
+export declare type TranscriptRefused = Message<"assay.v1.TranscriptRefused"> & {
+  /**
+   * The first 4 KiB of what was to be run, for people.
+   *
+   * @generated from field: string summary = 1;
+   */
+  summary: string;
+
+  /**
+   * The error's stable reason, such as `PROGRAM_NOT_STARTED`.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * The error's sentence.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message assay.v1.TranscriptRefused.
+ * Use `create(TranscriptRefusedSchema)` to create a new message.
+ */
+export declare const TranscriptRefusedSchema: GenMessage<TranscriptRefused>;
+
+/**
  * GetExecutionRequest names an execution.
  *
  * @generated from message assay.v1.GetExecutionRequest

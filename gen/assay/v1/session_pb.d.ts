@@ -5,6 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { TranscriptEvent } from "./execution_pb.js";
 
 /**
  * Describes the file assay/v1/session.proto.
@@ -560,6 +561,153 @@ export declare type CloseSessionResponse = Message<"assay.v1.CloseSessionRespons
  * Use `create(CloseSessionResponseSchema)` to create a new message.
  */
 export declare const CloseSessionResponseSchema: GenMessage<CloseSessionResponse>;
+
+/**
+ * SessionEvent is one thing that happened in a session, at its place in the session's log.
+ *
+ * @generated from message assay.v1.SessionEvent
+ */
+export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
+  /**
+   * When it happened.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 1;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * Opaque: FollowSession with this cursor goes on after this event, also when the session has ended. Empty in a heartbeat.
+   *
+   * @generated from field: string cursor = 2;
+   */
+  cursor: string;
+
+  /**
+   * What happened. Numbers from 10 are for shells and verifications.
+   *
+   * @generated from oneof assay.v1.SessionEvent.event
+   */
+  event: {
+    /**
+     * The session's state changed, or it was paused or resumed. A terminal state is the last event.
+     *
+     * @generated from field: assay.v1.SessionStateChanged state = 3;
+     */
+    value: SessionStateChanged;
+    case: "state";
+  } | {
+    /**
+     * An execution did something.
+     *
+     * @generated from field: assay.v1.TranscriptEvent execution = 4;
+     */
+    value: TranscriptEvent;
+    case: "execution";
+  } | {
+    /**
+     * The session has ended and what stood here in its log cannot be read any more.
+     *
+     * @generated from field: assay.v1.TranscriptMissing missing = 5;
+     */
+    value: TranscriptMissing;
+    case: "missing";
+  } | {
+    /**
+     * Nothing happened for a while; the stream is alive.
+     *
+     * @generated from field: assay.v1.SessionHeartbeat heartbeat = 6;
+     */
+    value: SessionHeartbeat;
+    case: "heartbeat";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message assay.v1.SessionEvent.
+ * Use `create(SessionEventSchema)` to create a new message.
+ */
+export declare const SessionEventSchema: GenMessage<SessionEvent>;
+
+/**
+ * SessionStateChanged says where a session is in its life now.
+ *
+ * @generated from message assay.v1.SessionStateChanged
+ */
+export declare type SessionStateChanged = Message<"assay.v1.SessionStateChanged"> & {
+  /**
+   * The state. Never UNREACHABLE, which is no state of a session but how it looks while its worker is silent.
+   *
+   * @generated from field: assay.v1.SessionState state = 1;
+   */
+  state: SessionState;
+
+  /**
+   * Why it closes or has ended: a stable word.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * The same for people.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+
+  /**
+   * Whether the session is frozen.
+   *
+   * @generated from field: bool paused = 4;
+   */
+  paused: boolean;
+};
+
+/**
+ * Describes the message assay.v1.SessionStateChanged.
+ * Use `create(SessionStateChangedSchema)` to create a new message.
+ */
+export declare const SessionStateChangedSchema: GenMessage<SessionStateChanged>;
+
+/**
+ * TranscriptMissing says why a session's log cannot be read any more, from this point on.
+ *
+ * @generated from message assay.v1.TranscriptMissing
+ */
+export declare type TranscriptMissing = Message<"assay.v1.TranscriptMissing"> & {
+  /**
+   * One sentence.
+   *
+   * @generated from field: string message = 1;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message assay.v1.TranscriptMissing.
+ * Use `create(TranscriptMissingSchema)` to create a new message.
+ */
+export declare const TranscriptMissingSchema: GenMessage<TranscriptMissing>;
+
+/**
+ * SessionHeartbeat says that a stream is alive.
+ *
+ * @generated from message assay.v1.SessionHeartbeat
+ */
+export declare type SessionHeartbeat = Message<"assay.v1.SessionHeartbeat"> & {
+  /**
+   * How the session looks now; UNREACHABLE while its worker is silent.
+   *
+   * @generated from field: assay.v1.SessionState state = 1;
+   */
+  state: SessionState;
+};
+
+/**
+ * Describes the message assay.v1.SessionHeartbeat.
+ * Use `create(SessionHeartbeatSchema)` to create a new message.
+ */
+export declare const SessionHeartbeatSchema: GenMessage<SessionHeartbeat>;
 
 /**
  * SessionState says where a session is in its life. CLOSED, FAILED and LOST are final.

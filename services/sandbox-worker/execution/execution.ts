@@ -93,6 +93,9 @@ export class Execution implements Readable, Holding {
   private doom: Doom | undefined;
   private exit: GuestExit | undefined;
   private trace: ExecutionTrace | undefined;
+  /** Whether the session's log has its start, and how far it has its output. */
+  private startLogged = false;
+  private readonly logged: Record<Stream, number> = { 1: 0, 2: 0 };
 
   constructor(spec: ExecutionSpec, startSpec: () => StartSpec, adopted: boolean, host: ExecutionHost) {
     this.spec = spec;
@@ -173,6 +176,11 @@ export class Execution implements Readable, Holding {
 
   /** Takes up what the journal of an earlier process says. */
   restore(record: JournalRecord['record']): void {
+    if (record.case === 'started') {
+      this.startedMs = Number(record.value.timeMs);
+      this.startLogged = true;
+    }
+    if (record.case === 'output') this.logged[record.value.stream === 1 ? 1 : 2] = Number(record.value.to);
     if (record.case === 'doomed') this.doomed = record.value.reason as DoomReason;
     if (record.case === 'finished') {
       this.result = record.value.result;
@@ -215,6 +223,10 @@ export class Execution implements Readable, Holding {
       this.trace?.started();
     }
     this.startSpec = undefined;
+    if (!this.startLogged) {
+      this.startLogged = true;
+      this.host.journal.started(this.spec.number, this.startedMs);
+    }
     this.armDeadline();
     // The worker that decided to end it may have died before it could.
     if (this.doomed !== undefined && this.running) this.beginDoom(this.doomed);
@@ -229,7 +241,7 @@ export class Execution implements Readable, Holding {
       this.refusal = refusal;
       this.trace?.refused(refusal);
       this.host.meter.executionEnded('NOT_STARTED', undefined);
-      this.record({ case: 'refused', value: { reason: refusal.reason, message: refusal.message } });
+      this.recordRefusal(refusal);
     }
     this.wakeReaders();
     this.forgetIfSettled();
@@ -246,6 +258,7 @@ export class Execution implements Readable, Holding {
 
   /** The current read from the guest is done: readers may have what was stored, and the guest is told. */
   delivered(): void {
+    this.logOutput();
     this.wakeReaders();
     this.acknowledge();
   }
@@ -280,6 +293,7 @@ export class Execution implements Readable, Holding {
         throw new GuestViolation(`CLOSED at ${stdoutBytes}/${stderrBytes}, expected ${stdout}/${stderr}`);
       }
       this.drained = true;
+      this.logOutput();
       this.recordSoon({
         case: 'drained',
         value: { stdoutBytes: BigInt(stdoutBytes), stderrBytes: BigInt(stderrBytes) },
@@ -291,14 +305,19 @@ export class Execution implements Readable, Holding {
 
   /** The guest was never told, or has forgotten what it never told us: nothing can be known any more. */
   lose(message: string): void {
-    if (!this.running) return;
+    if (this.settled) return;
+    for (const stream of [1, 2] as const) this.outputs[stream].claim(this.logged[stream]);
     this.deadline?.cancel();
     this.input.close();
     this.drained = true;
-    if (this.startedMs === undefined) {
-      this.refusal = new DomainError('SANDBOX_LOST', message);
-      this.trace?.refused(this.refusal);
-      this.host.meter.executionEnded('NOT_STARTED', undefined);
+    if (this.result !== undefined || this.startedMs === undefined) {
+      if (this.result === undefined) {
+        this.refusal = new DomainError('SANDBOX_LOST', message);
+        this.trace?.refused(this.refusal);
+        this.host.meter.executionEnded('NOT_STARTED', undefined);
+        this.recordRefusal(this.refusal);
+      }
+      this.logOutput();
       this.wakeReaders();
       this.forgetIfSettled();
       return;
@@ -352,6 +371,22 @@ export class Execution implements Readable, Holding {
     return this.cgroup === undefined || this.cgroup.remove();
   }
 
+  /** A reader of the log is done with the spool for now. */
+  rest(): void {
+    if (this.settled && this.readers.size === 0) this.letGo();
+  }
+
+  /** What was stored gets its place in the log. */
+  private logOutput(): void {
+    for (const stream of [1, 2] as const) {
+      const { total } = this.outputs[stream].spool;
+      const from = this.logged[stream];
+      if (total <= from) continue;
+      this.host.journal.output(this.spec.number, stream, from, total);
+      this.logged[stream] = total;
+    }
+  }
+
   private acknowledge(): void {
     this.outputs[1].acknowledge();
     this.outputs[2].acknowledge();
@@ -382,6 +417,7 @@ export class Execution implements Readable, Holding {
 
   private finish(result: ExecutionResult): void {
     const startTime = timestampFromMs(this.startedMs ?? Date.now());
+    this.logOutput();
     this.recordSoon({ case: 'finished', value: { result, startTime } });
     this.result = result;
     const seconds = result.duration === undefined ? 0 : durationMs(result.duration) / 1_000;
@@ -408,6 +444,10 @@ export class Execution implements Readable, Holding {
 
   private wakeReaders(): void {
     for (const reader of [...this.readers]) reader.pump();
+  }
+
+  private recordRefusal({ reason, message }: DomainError): void {
+    this.record({ case: 'refused', value: { reason, message, timeMs: BigInt(Date.now()) } });
   }
 
   private recordSoon(record: { case: string; value: object }): void {

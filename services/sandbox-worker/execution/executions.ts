@@ -18,6 +18,7 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
   /** Runs the request, or finds the execution that already has its id. `traceparent`: where it belongs in a trace. */
   accept(request: ExecuteRequest, traceparent?: string): Execution;
   find(id: string): Execution;
+  at(number: bigint): Execution | undefined;
   /** The container is known: processes may be prepared in it from now on. */
   prepare(): void;
   /** Oldest first, from after the given number. */
@@ -158,6 +159,7 @@ export function createExecutions(
       if (execution !== undefined) return execution;
       throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${id} in session ${host.sessionId}`);
     },
+    at: (number) => byNumber.get(number),
     prepare() {
       prepared = true;
       if (synced) spares.make();

@@ -1,69 +1,118 @@
-import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs';
 import { fromBinary } from '@bufbuild/protobuf';
-import { BinaryReader, sizeDelimitedEncode } from '@bufbuild/protobuf/wire';
+import { sizeDelimitedEncode } from '@bufbuild/protobuf/wire';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { Stream } from '../guest/frame.ts';
+import { decodeOutput, encodeStarted } from '../log/log-record.ts';
+import { createOutputExtents } from '../log/output-extents.ts';
+import { readJournal } from './journal-reader.ts';
 
 /**
- * What happened to a session's executions, appended as it happens. A record that was written survives the worker; it is
- * not flushed to the disk, because a machine that dies takes its sandboxes with it.
+ * What happened in a session, appended as it happens: the memory of its executions and, in the order of its records, its
+ * log. A record that was written survives the worker; it is not flushed to the disk, because a machine that dies takes
+ * its sandboxes with it.
  */
 export interface Journal {
+  /** How much is written. What lies below never changes. */
+  readonly size: number;
   /** Writes now, after what is to be written soon. */
   append(record: JournalRecord): void;
   /** Writes within some milliseconds, or with the next record that must be written now. */
   appendSoon(record: JournalRecord): void;
+  /** The program runs. Written soon. */
+  started(number: bigint, timeMs: number): void;
+  /** Output was stored. Written soon, together with what comes right after it in the same stream. */
+  output(number: bigint, stream: Stream, from: number, to: number): void;
   /** Calls back when everything appended so far is written. */
   whenWritten(callback: () => void): void;
+  /** Calls back after every write. Returns what ends that. */
+  onWrite(listener: () => void): () => void;
   close(): void;
 }
 
 /** How long a record may wait for company. */
 const soonMs = 20;
+/** The more a journal holds, the longer output waits for company: no program can make it grow without bound. */
+const outputStepBytes = 4 * 1_048_576;
+const outputLongestMs = 1_000;
 
 /** Opens a journal and returns what it holds. A record cut short by a crash is dropped: nobody was told of it. */
 export function openJournal(path: string): { journal: Journal; records: JournalRecord[] } {
-  const { records, bytes } = existsSync(path) ? readRecords(readFileSync(path)) : { records: [], bytes: 0 };
-  // O_WRONLY | O_CREAT: positions are explicit, so a torn record is overwritten.
-  const fd = openSync(path, 0o101, 0o600);
+  // O_RDWR | O_CREAT: positions are explicit, so a torn record is overwritten.
+  const fd = openSync(path, 0o102, 0o600);
+  const { records, bytes } = readRecords(fd);
   ftruncateSync(fd, bytes);
-  let end = bytes;
+  const extents = createOutputExtents();
+  const listeners = new Set<() => void>();
+  let size = bytes;
   let waiting: Uint8Array[] = [];
   let callbacks: Array<() => void> = [];
   let closed = false;
   let scheduled: NodeJS.Timeout | undefined;
+  let dueMs = Number.POSITIVE_INFINITY;
+
+  /** Puts a record in its place: output that was stored before it comes before it. */
+  function stage(record: Uint8Array): void {
+    // The descriptor may be somebody else's by now.
+    if (closed) throw new Error(`the journal ${path} is closed`);
+    waiting.push(...extents.take(), record);
+  }
+
+  function schedule(delayMs: number): void {
+    const due = performance.now() + delayMs;
+    if (due >= dueMs) return;
+    clearTimeout(scheduled);
+    dueMs = due;
+    scheduled = setTimeout(write, delayMs).unref();
+  }
 
   function write(): void {
     clearTimeout(scheduled);
-    scheduled = undefined;
+    dueMs = Number.POSITIVE_INFINITY;
+    waiting.push(...extents.take());
     const encoded = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting);
     waiting = [];
     let done = 0;
-    while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, end + done);
-    end += encoded.length;
+    while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, size + done);
+    size += encoded.length;
     const called = callbacks;
     callbacks = [];
     for (const callback of called) callback();
+    for (const listener of [...listeners]) listener();
   }
 
   const journal: Journal = {
+    get size() {
+      return size;
+    },
     append(record) {
-      // The descriptor may be somebody else's by now.
-      if (closed) throw new Error(`the journal ${path} is closed`);
-      waiting.push(sizeDelimitedEncode(JournalRecordSchema, record));
+      stage(sizeDelimitedEncode(JournalRecordSchema, record));
       write();
     },
     appendSoon(record) {
+      stage(sizeDelimitedEncode(JournalRecordSchema, record));
+      schedule(soonMs);
+    },
+    started(number, timeMs) {
+      stage(encodeStarted(number, timeMs));
+      schedule(soonMs);
+    },
+    output(number, stream, from, to) {
       if (closed) throw new Error(`the journal ${path} is closed`);
-      waiting.push(sizeDelimitedEncode(JournalRecordSchema, record));
-      scheduled ??= setTimeout(write, soonMs).unref();
+      extents.add(number, stream, from, to);
+      schedule(Math.min(outputLongestMs, soonMs * 2 ** Math.floor(size / outputStepBytes)));
     },
     whenWritten(callback) {
       if (waiting.length === 0) callback();
       else callbacks.push(callback);
     },
+    onWrite(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
     close() {
       if (closed) return;
-      if (waiting.length > 0) write();
+      write();
       closed = true;
       closeSync(fd);
     },
@@ -71,20 +120,28 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
   return { records, journal };
 }
 
-function readRecords(data: Uint8Array): { records: JournalRecord[]; bytes: number } {
+/** Every record in order, but of an output stream's only the last: the others matter to readers of the log alone. */
+function readRecords(fd: number): { records: JournalRecord[]; bytes: number } {
   const records: JournalRecord[] = [];
+  const outputs = new Map<string, Uint8Array>();
   let bytes = 0;
-  while (bytes < data.length) {
-    try {
-      const reader = new BinaryReader(data.subarray(bytes));
-      const size = reader.uint32();
-      const end = bytes + reader.pos + size;
-      if (end > data.length) break;
-      records.push(fromBinary(JournalRecordSchema, data.subarray(bytes + reader.pos, end)));
-      bytes = end;
-    } catch {
-      break;
-    }
+  for (const entry of readJournal(fd, 0, fstatSync(fd).size)) {
+    const extent = decodeOutput(entry.bytes);
+    if (extent === undefined) {
+      const record = decodeRecord(entry.bytes);
+      if (record === undefined) break;
+      records.push(record);
+    } else outputs.set(`${extent.number}.${extent.stream}`, Buffer.from(entry.bytes));
+    bytes = entry.next;
   }
+  for (const output of outputs.values()) records.push(fromBinary(JournalRecordSchema, output));
   return { records, bytes };
+}
+
+function decodeRecord(bytes: Uint8Array): JournalRecord | undefined {
+  try {
+    return fromBinary(JournalRecordSchema, bytes);
+  } catch {
+    return undefined;
+  }
 }

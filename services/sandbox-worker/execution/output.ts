@@ -22,6 +22,8 @@ export interface Output {
   /** The guest will go on from here; bytes it repeats are not new. */
   recover(acked: number): void;
   complete(total: number): void;
+  /** The guest will not tell how far an earlier process came: what that one logged as stored is what there is. */
+  claim(logged: number): void;
   release(): void;
 }
 
@@ -102,6 +104,15 @@ export function createOutput(
       expected = total;
       acked = total;
       spool.complete(total);
+    },
+    claim(logged) {
+      if (!unknown) return;
+      unknown = false;
+      try {
+        spool.recover(logged);
+      } catch {
+        // A disk that lost it: readers of the log are told a gap.
+      }
     },
     release() {
       clearTimeout(hold);

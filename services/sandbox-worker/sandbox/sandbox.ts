@@ -10,6 +10,7 @@ import { createExecutions, type Executions } from '../execution/executions.ts';
 import { openJournal } from '../execution/journal.ts';
 import type { SpoolBudget } from '../execution/spool-budget.ts';
 import { type GuestLink, listenForGuest } from '../guest/link.ts';
+import { createSessionLog, type SessionLog } from '../log/session-log.ts';
 import type { Meter } from '../meter.ts';
 import type { Slot } from './slot.ts';
 
@@ -28,6 +29,7 @@ export interface Sandbox {
   readonly project: string;
   readonly sessionId: string;
   readonly executions: Executions;
+  readonly log: SessionLog;
   readonly slot: Slot;
   /** Its description; it gets its session's name when it leaves the warm pool. */
   readonly file: SandboxFile;
@@ -77,6 +79,12 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
       return file.sessionId;
     },
     executions,
+    log: createSessionLog(journal, records, {
+      get path() {
+        return slot.journalPath;
+      },
+      execution: executions.at,
+    }),
     slot,
     file,
     get connected() {
@@ -90,7 +98,9 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
     cgroups: undefined,
     guestReady: (timeoutMs) => within(ready.promise, timeoutMs),
     async release() {
-      ready.reject(new DomainError('SESSION_ENDED', 'the sandbox was closed'));
+      const ended = new DomainError('SESSION_ENDED', 'the sandbox was closed');
+      ready.reject(ended);
+      sandbox.log.close(ended);
       await link?.close();
       journal.close();
       executions.release();

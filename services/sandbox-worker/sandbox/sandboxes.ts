@@ -6,6 +6,7 @@ import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
 import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import { stateOf } from '../log/session-log.ts';
 import type { Meter } from '../meter.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
@@ -116,6 +117,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     try {
       await maker.start(sandbox, plan);
       follow(sandbox, session);
+      sandbox.log.ready();
       return limitsOf(sandbox);
     } catch (error) {
       await discard(sandbox, 'the sandbox could not be made');
@@ -159,6 +161,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   function settleIn(sandbox: Sandbox, session: Session, began: number): void {
     meter.sandboxMade('warm', 'ready', (performance.now() - began) / 1_000);
     follow(sandbox, session);
+    sandbox.log.ready();
     setTimeout(rename, renameMs, sandbox).unref();
   }
 
@@ -228,6 +231,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         const sandbox = live.get(sessionId);
         if (sandbox !== undefined) {
           meter.sandboxEnded(why.reason);
+          sandbox.log.tell({ case: 'state', value: stateOf(SessionState.CLOSING, why) });
           await discard(sandbox, `the session was closed: ${why.message}`);
         }
         await records.put(project, sessionId, { type: 'closed', atMs: Date.now() });
@@ -246,6 +250,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         await engine.pause(sandbox.file.containerId);
         sandbox.paused = true;
         sandbox.executions.freeze();
+        sandbox.log.tell({ case: 'state', value: stateOf(SessionState.READY, { paused: true }) });
         await records.put(project, sessionId, { type: 'paused' });
       }),
     resume: (project, sessionId) =>
@@ -255,6 +260,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         sandbox.paused = false;
         sandbox.activeMs = Date.now();
         sandbox.executions.thaw();
+        sandbox.log.tell({ case: 'state', value: stateOf(SessionState.READY) });
         await records.put(project, sessionId, { type: 'resumed' });
       }),
     async refresh(project, sessionId) {
@@ -287,6 +293,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       await sandbox.guestReady(guestTimeoutMs);
     }
     follow(sandbox, session);
+    sandbox.log.ready();
     await records.put(record.project, session.sessionId, { type: 'ready', limits: limitsOf(sandbox) });
   }
 

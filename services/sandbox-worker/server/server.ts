@@ -41,7 +41,8 @@ export async function serveWorker(
   const report = (error: unknown) => log.error({ err: error }, 'a call failed');
   const mapErrors: Interceptor = (next) => async (request) => {
     try {
-      return await next(request);
+      const response = await next(request);
+      return response.stream ? { ...response, message: mapped(response.message, report) } : response;
     } catch (error) {
       throw toConnectError(error, report);
     }
@@ -96,6 +97,15 @@ export async function serveWorker(
       clearTimeout(force);
     },
   };
+}
+
+/** What is thrown while a stream runs passes here and nowhere else. */
+async function* mapped<T>(messages: AsyncIterable<T>, report: (error: unknown) => void): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (error) {
+    throw toConnectError(error, report);
+  }
 }
 
 function authorized(given: string | undefined, expected: Buffer): boolean {

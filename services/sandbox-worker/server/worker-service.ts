@@ -3,6 +3,7 @@ import type { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Execution } from '../execution/execution.ts';
 import { viewOf } from '../execution/execution-view.ts';
+import { parseCursor } from '../log/log-cursor.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 
 const pageLimit = 1_000;
@@ -43,6 +44,12 @@ export function createWorkerService(
     async refreshSandbox({ project, sessionId }) {
       await sandboxes.refresh(project, sessionId);
       return {};
+    },
+    async *followSandbox({ sessionId, cursor, withoutOutput, executionId, untilNow }, context) {
+      const { log, executions } = sandboxes.find(sessionId);
+      const number = executionId === '' ? undefined : executions.find(executionId).spec.number;
+      const query = { cursor: parseCursor(cursor), withoutOutput, number, untilNow };
+      for await (const event of log.follow(query, context.signal)) yield { event };
     },
     getExecution: ({ request }) => ({ response: { execution: viewOf(executionOf(request)) } }),
     listExecutions({ request }) {

@@ -6,8 +6,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import type { Message } from "@bufbuild/protobuf";
 import type { SessionRecord } from "../../events/v1/records_pb.js";
 import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as CancelExecutionRequest$1, CancelExecutionResponse as CancelExecutionResponse$1, CloseInputRequest as CloseInputRequest$1, CloseInputResponse as CloseInputResponse$1, EndReason, ExecuteRequest as ExecuteRequest$1, ExecutionEvent, ExecutionResult, GetExecutionRequest as GetExecutionRequest$1, GetExecutionResponse as GetExecutionResponse$1, ListExecutionsRequest as ListExecutionsRequest$1, ListExecutionsResponse as ListExecutionsResponse$1, OutputStream, SignalExecutionRequest as SignalExecutionRequest$1, SignalExecutionResponse as SignalExecutionResponse$1, WriteInputRequest as WriteInputRequest$1, WriteInputResponse as WriteInputResponse$1 } from "../../v1/execution_pb.js";
+import type { ResourceLimits, SessionEvent } from "../../v1/session_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { ResourceLimits } from "../../v1/session_pb.js";
 
 /**
  * Describes the file assay/worker/v1/worker.proto.
@@ -716,6 +716,74 @@ export declare type CancelExecutionResponse = Message<"assay.worker.v1.CancelExe
 export declare const CancelExecutionResponseSchema: GenMessage<CancelExecutionResponse>;
 
 /**
+ * FollowSandboxRequest says what to read of a sandbox's log.
+ *
+ * @generated from message assay.worker.v1.FollowSandboxRequest
+ */
+export declare type FollowSandboxRequest = Message<"assay.worker.v1.FollowSandboxRequest"> & {
+  /**
+   * The session's id.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * The cursor of the last event that was read, as the worker gave it. Empty: from the beginning.
+   *
+   * @generated from field: string cursor = 2;
+   */
+  cursor: string;
+
+  /**
+   * Leave output and gaps out.
+   *
+   * @generated from field: bool without_output = 3;
+   */
+  withoutOutput: boolean;
+
+  /**
+   * Only this execution's events. Empty: all.
+   *
+   * @generated from field: string execution_id = 4;
+   */
+  executionId: string;
+
+  /**
+   * End, with OK, after what was in the log when the call came.
+   *
+   * @generated from field: bool until_now = 5;
+   */
+  untilNow: boolean;
+};
+
+/**
+ * Describes the message assay.worker.v1.FollowSandboxRequest.
+ * Use `create(FollowSandboxRequestSchema)` to create a new message.
+ */
+export declare const FollowSandboxRequestSchema: GenMessage<FollowSandboxRequest>;
+
+/**
+ * FollowSandboxResponse carries one event.
+ *
+ * @generated from message assay.worker.v1.FollowSandboxResponse
+ */
+export declare type FollowSandboxResponse = Message<"assay.worker.v1.FollowSandboxResponse"> & {
+  /**
+   * The event, with the worker's own cursor: `<position in the journal>.<offset in the output there>`.
+   *
+   * @generated from field: assay.v1.SessionEvent event = 1;
+   */
+  event?: SessionEvent | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.FollowSandboxResponse.
+ * Use `create(FollowSandboxResponseSchema)` to create a new message.
+ */
+export declare const FollowSandboxResponseSchema: GenMessage<FollowSandboxResponse>;
+
+/**
  * JournalRecord is one line of a session's execution journal, which lies beside its spool.
  *
  * @generated from message assay.worker.v1.JournalRecord
@@ -781,6 +849,30 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
      */
     value: JournalTrimmed;
     case: "trimmed";
+  } | {
+    /**
+     * The program was seen running. Written by hand (log/log-record.ts).
+     *
+     * @generated from field: assay.worker.v1.JournalStarted started = 12;
+     */
+    value: JournalStarted;
+    case: "started";
+  } | {
+    /**
+     * Output was stored in the spool. Written by hand (log/log-record.ts).
+     *
+     * @generated from field: assay.worker.v1.JournalOutput output = 13;
+     */
+    value: JournalOutput;
+    case: "output";
+  } | {
+    /**
+     * Something happened to the session itself, told as it is; the number is 0.
+     *
+     * @generated from field: assay.v1.SessionEvent event = 14;
+     */
+    value: SessionEvent;
+    case: "event";
   } | { case: undefined; value?: undefined };
 };
 
@@ -890,6 +982,13 @@ export declare type JournalRefused = Message<"assay.worker.v1.JournalRefused"> &
    * @generated from field: string message = 2;
    */
   message: string;
+
+  /**
+   * When that was known, in milliseconds since 1970.
+   *
+   * @generated from field: uint64 time_ms = 3;
+   */
+  timeMs: bigint;
 };
 
 /**
@@ -897,6 +996,67 @@ export declare type JournalRefused = Message<"assay.worker.v1.JournalRefused"> &
  * Use `create(JournalRefusedSchema)` to create a new message.
  */
 export declare const JournalRefusedSchema: GenMessage<JournalRefused>;
+
+/**
+ * JournalStarted records the start.
+ *
+ * @generated from message assay.worker.v1.JournalStarted
+ */
+export declare type JournalStarted = Message<"assay.worker.v1.JournalStarted"> & {
+  /**
+   * When it was, in milliseconds since 1970.
+   *
+   * @generated from field: uint64 time_ms = 1;
+   */
+  timeMs: bigint;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalStarted.
+ * Use `create(JournalStartedSchema)` to create a new message.
+ */
+export declare const JournalStartedSchema: GenMessage<JournalStarted>;
+
+/**
+ * JournalOutput records the place of output in the order of events. The bytes are in the spool.
+ *
+ * @generated from message assay.worker.v1.JournalOutput
+ */
+export declare type JournalOutput = Message<"assay.worker.v1.JournalOutput"> & {
+  /**
+   * 1: standard output, 2: standard error.
+   *
+   * @generated from field: uint32 stream = 1;
+   */
+  stream: number;
+
+  /**
+   * The offset of the first byte in its stream.
+   *
+   * @generated from field: uint64 from = 2;
+   */
+  from: bigint;
+
+  /**
+   * The first byte after it.
+   *
+   * @generated from field: uint64 to = 3;
+   */
+  to: bigint;
+
+  /**
+   * When it was stored, in milliseconds since 1970.
+   *
+   * @generated from field: uint64 time_ms = 4;
+   */
+  timeMs: bigint;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalOutput.
+ * Use `create(JournalOutputSchema)` to create a new message.
+ */
+export declare const JournalOutputSchema: GenMessage<JournalOutput>;
 
 /**
  * JournalDrained records the totals of the streams.
@@ -1183,6 +1343,16 @@ export declare const WorkerService: GenService<{
     methodKind: "unary";
     input: typeof CancelExecutionRequestSchema;
     output: typeof CancelExecutionResponseSchema;
+  },
+  /**
+   * FollowSandbox streams a live sandbox's log: what is in it, then what is added. Ends with SESSION_ENDED when the sandbox is closed.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.FollowSandbox
+   */
+  followSandbox: {
+    methodKind: "server_streaming";
+    input: typeof FollowSandboxRequestSchema;
+    output: typeof FollowSandboxResponseSchema;
   },
 }>;
 

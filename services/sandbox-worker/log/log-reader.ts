@@ -1,0 +1,155 @@
+import { closeSync, openSync } from 'node:fs';
+import { fromBinary } from '@bufbuild/protobuf';
+import type { SessionEvent } from '../../../gen/assay/v1/session_pb.js';
+import { JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type JournalEntry, readJournal } from '../execution/journal-reader.ts';
+import type { Spool } from '../execution/spool.ts';
+import type { Stream } from '../guest/frame.ts';
+import type { LogCursor } from './log-cursor.ts';
+import { eventOf, gapOf, type LogEvent, type LoggedExecution, outputOf, toSessionEvent } from './log-event.ts';
+import { decodeOutput, type OutputExtent } from './log-record.ts';
+
+/** What the log needs to know of an execution. */
+export interface ReadableExecution extends LoggedExecution {
+  readonly drained: boolean;
+  spool(stream: Stream): Spool;
+  /** The reader is done with the spool for now. */
+  rest(): void;
+}
+
+/** Where a log is: the journal for the order, the executions for their names and bytes. */
+export interface LogSource {
+  readonly path: string;
+  execution(number: bigint): ReadableExecution | undefined;
+}
+
+export interface LogQuery {
+  readonly cursor: LogCursor;
+  readonly withoutOutput: boolean;
+  /** Only this execution's events. */
+  readonly number: bigint | undefined;
+  /** The part of a stream that is told as a gap although it is there. */
+  readonly omitted?: (execution: ReadableExecution, stream: Stream) => { from: number; to: number } | undefined;
+}
+
+/** One reader of a log, with a place of its own. It holds one piece of the journal and one of output at a time. */
+export interface LogReader {
+  readonly cursor: LogCursor;
+  /**
+   * The events up to `end`, a position in the journal. Undefined: a good moment to let others run. Stops early at output
+   * that a restarted worker has not got back from its guest yet; reading again goes on there.
+   */
+  read(end: number): Generator<SessionEvent | undefined, void>;
+  close(): void;
+}
+
+/** How many records may pass without a word before others get to run. */
+const silentRecords = 256;
+
+interface Gap {
+  readonly execution: ReadableExecution;
+  readonly extent: OutputExtent;
+  from: number;
+  to: number;
+}
+
+export function createLogReader(source: LogSource, query: LogQuery): LogReader {
+  const fd = openSync(source.path, 'r');
+  let { position, offset } = query.cursor;
+  let gap: Gap | undefined;
+  let closed = false;
+
+  function place(event: LogEvent): SessionEvent {
+    return toSessionEvent(event, { position, offset });
+  }
+
+  /** Gaps are told late, so that those that follow each other are one. */
+  function* tellGap(): Generator<SessionEvent, void> {
+    if (gap === undefined) return;
+    const { execution, extent, from, to } = gap;
+    gap = undefined;
+    yield place(gapOf(execution, extent.timeMs, extent.stream, { from, to }));
+  }
+
+  function extendGap({ number, stream }: OutputExtent, to: number): boolean {
+    const same = gap?.extent.number === number && gap.extent.stream === stream && gap.to === offset;
+    if (gap === undefined || !same) return false;
+    gap.to = to;
+    return true;
+  }
+
+  /** What stands at the offset: bytes, a gap up to somewhere, or nothing yet. */
+  function look(execution: ReadableExecution, { stream, to }: OutputExtent): Buffer | number | undefined {
+    const omitted = query.omitted?.(execution, stream);
+    if (omitted !== undefined && offset >= omitted.from && offset < omitted.to) return Math.min(omitted.to, to);
+    const limit = (omitted !== undefined && offset < omitted.from ? Math.min(omitted.from, to) : to) - offset;
+    const read = execution.spool(stream).read(offset, limit);
+    if (read.type === 'data') return read.data;
+    if (read.type === 'gap') return Math.min(read.to, to);
+    return execution.drained ? to : undefined;
+  }
+
+  /** False: the bytes are not back yet. */
+  function* tellOutput(entry: JournalEntry, extent: OutputExtent): Generator<SessionEvent, boolean> {
+    const execution = source.execution(extent.number);
+    offset = Math.max(offset, extent.from);
+    while (execution !== undefined && offset < extent.to) {
+      const found = look(execution, extent);
+      if (found === undefined) return false;
+      if (typeof found === 'number') {
+        if (!extendGap(extent, found)) {
+          yield* tellGap();
+          gap = { execution, extent, from: offset, to: found };
+        }
+        offset = found;
+      } else {
+        yield* tellGap();
+        const event = outputOf(execution, extent.timeMs, extent.stream, offset, found);
+        offset += found.length;
+        yield place(event);
+      }
+    }
+    execution?.rest();
+    position = entry.next;
+    offset = 0;
+    return true;
+  }
+
+  function* read(end: number): Generator<SessionEvent | undefined, void> {
+    let silent = 0;
+    for (const entry of readJournal(fd, position, end)) {
+      const extent = decodeOutput(entry.bytes);
+      if (extent !== undefined && !query.withoutOutput && wanted(extent.number)) {
+        if (!(yield* tellOutput(entry, extent))) break;
+        continue;
+      }
+      if (++silent % silentRecords === 0) yield undefined;
+      const event = extent === undefined ? eventAt(entry) : undefined;
+      if (event !== undefined) yield* tellGap();
+      position = entry.next;
+      offset = 0;
+      if (event !== undefined) yield place(event);
+    }
+    yield* tellGap();
+  }
+
+  function eventAt(entry: JournalEntry): LogEvent | undefined {
+    const record = fromBinary(JournalRecordSchema, entry.bytes);
+    return wanted(record.number) ? eventOf(record, source.execution(record.number)) : undefined;
+  }
+
+  function wanted(number: bigint): boolean {
+    return query.number === undefined || query.number === number;
+  }
+
+  return {
+    get cursor() {
+      return { position, offset };
+    },
+    read,
+    close() {
+      if (!closed) closeSync(fd);
+      closed = true;
+    },
+  };
+}
