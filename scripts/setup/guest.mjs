@@ -25,6 +25,7 @@ export async function ensureGuest(api, dataDir, baseImage, source = defaultSourc
     try {
       await compile(api, baseImage, source, build);
       chmodSync(join(build, 'guest'), 0o755);
+      chmodSync(join(build, 'netdoor'), 0o755);
       chmodSync(build, 0o755);
       // The directory appears whole or not at all.
       renameSync(build, join(path, '..'));
@@ -50,7 +51,7 @@ async function compile(api, image, source, output) {
   const created = await api.post('/containers/create', {
     Image: image,
     User: `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`,
-    Entrypoint: ['make', '-C', '/source', 'BUILD=/build', '/build/guest'],
+    Entrypoint: ['make', '-C', '/source', 'BUILD=/build', '/build/guest', '/build/netdoor'],
     Cmd: [],
     // With a terminal the log is plain text; a dumb one keeps the compiler's colours out of it.
     Tty: true,
