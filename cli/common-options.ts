@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
-import type { ResourceLimits } from '../clients/typescript/index.ts';
+import type { Network, NetworkModeName, ResourceLimits } from '../clients/typescript/index.ts';
 import type { Context, OutputFormat } from './context.ts';
 import { usageFailure } from './failure.ts';
-import { collectAssignment, parseCount, parseCpus, parseDuration, parseSize } from './option-value.ts';
+import { collect, collectAssignment, parseCount, parseCpus, parseDuration, parseSize } from './option-value.ts';
 
 interface CommonOptions {
   output: OutputFormat;
@@ -29,6 +29,8 @@ export interface SessionOptions {
   pids?: number;
   ttl?: number;
   label?: Record<string, string>;
+  network?: string;
+  allow?: string[];
 }
 
 export function withSessionOptions(command: Command): Command {
@@ -39,7 +41,9 @@ export function withSessionOptions(command: Command): Command {
     .option('--disk <size>', 'disk, such as 2g', parseSize)
     .option('--pids <number>', 'processes at one time', parseCount)
     .option('--ttl <time>', 'how long the session lives, such as 10m', parseDuration)
-    .option('--label <name=value>', 'a label; repeatable', collectAssignment);
+    .option('--label <name=value>', 'a label; repeatable', collectAssignment)
+    .addOption(new Option('--network <mode>', 'what it can reach (default: none)').choices(['none', 'egress', 'full']))
+    .option('--allow <host>', 'with egress: a host it may reach, such as *.example.org; repeatable', collect);
 }
 
 export function toCreateOptions(options: SessionOptions) {
@@ -54,7 +58,20 @@ export function toCreateOptions(options: SessionOptions) {
     ...(options.image === undefined ? {} : { image: options.image }),
     ...(options.ttl === undefined ? {} : { ttlMs: options.ttl }),
     ...(options.label === undefined ? {} : { labels: options.label }),
+    ...toNetwork(options),
   };
+}
+
+/** --allow alone means egress. */
+function toNetwork({ network, allow }: SessionOptions): { network?: Network } {
+  if (network === undefined && allow === undefined) return {};
+  const mode = (network ?? 'egress').toUpperCase() as NetworkModeName;
+  if (mode !== 'EGRESS' && allow !== undefined)
+    throw usageFailure(
+      `found --allow with --network ${network}`,
+      'assay run --network egress --allow example.org -- …',
+    );
+  return { network: { mode, ...(allow === undefined ? {} : { allow }) } };
 }
 
 export interface CommandOptions {

@@ -47,3 +47,8 @@ export function collectAssignment(text: string, before: Record<string, string> =
   if (at < 1) throw new InvalidArgumentError('Give NAME=VALUE.');
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }
+
+/** Collects the values of an option that may be given several times. */
+export function collect(text: string, before: string[] = []): string[] {
+  return [...before, text];
+}

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { reportAndExit } from './setup/failure.mjs';
 import { setup } from './setup/index.mjs';
 import { repository } from './setup/paths.mjs';
+import { registryHosts } from './setup/registries.mjs';
 import { inheritedEnvironment } from './stack/environment.mjs';
 import { startStack } from './stack.mjs';
 
@@ -17,6 +18,7 @@ const say = (text = '') => process.stdout.write(`${text}\n`);
 async function main() {
   const interruption = onInterrupt();
   const found = await setup();
+  const registries = await egressDefault(found.dataDir);
   interruption.settingUp = false;
   const stack = await startStack({
     setup: found,
@@ -24,6 +26,7 @@ async function main() {
     onStop: 'close',
     logs: process.env.ASSAY_LOG_LEVEL === 'debug' ? 'terminal' : 'files',
     signal: interruption.signal,
+    env: { worker: { ASSAY_EGRESS_ALLOW: registries } },
   });
   interruption.force = () => stack.stop({ force: true });
   try {
@@ -41,6 +44,11 @@ async function main() {
     await stack.stop();
   }
   say('Stopped. A Docker engine that set-up started runs on: npm run stop');
+}
+
+/** What sessions with the network egress reach without asking: the registries of this machine, unless somebody said. */
+async function egressDefault(dataDir) {
+  return process.env.ASSAY_EGRESS_ALLOW ?? (await registryHosts(dataDir)).join(',');
 }
 
 /** The first interruption aborts the signal; a second one ends what still runs at once. */

@@ -1,9 +1,10 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { runDirectory, runId } from './run.ts';
 
-/** Everything of this run that still exists: containers, mounts, loop devices, cgroups, directories, processes. */
+/** Everything of this run that still exists: containers, mounts, loop devices, cgroups, directories, processes, networks. */
 export async function leftovers(dockerSocket: string): Promise<string[]> {
   const containers = await listContainers(dockerSocket);
   const directory = runDirectory();
@@ -21,6 +22,7 @@ export async function leftovers(dockerSocket: string): Promise<string[]> {
     ...cgroupsWithout(new Set(containers.map(({ Id }) => Id))).map((path) => `cgroup ${path}`),
     ...readdirSync(directory).map((name) => `directory ${join(directory, name)}`),
     ...processesIn(directory).map((line) => `process ${line}`),
+    ...networkLeftovers(`assay-${runId()}`),
   ];
 }
 
@@ -76,4 +78,33 @@ function processesIn(directory: string): string[] {
       }
     })
     .filter((line) => line.includes(directory));
+}
+
+/** Interfaces, network namespaces and packet rules that carry this run's name. */
+function networkLeftovers(name: string): string[] {
+  const links = readdirSync('/sys/class/net').filter((link) => aliasOf(link).startsWith(name));
+  const namespaces = existsSync('/run/netns') ? readdirSync('/run/netns') : [];
+  const rules = ['iptables-save', 'ip6tables-save'].flatMap((program) => linesOf(program));
+  return [
+    ...links.map((link) => `interface ${link}`),
+    ...namespaces.filter((found) => found.startsWith(name)).map((found) => `network namespace ${found}`),
+    ...rules.filter((line) => line.includes(name)).map((line) => `packet rule ${line}`),
+  ];
+}
+
+function aliasOf(link: string): string {
+  try {
+    return readFileSync(`/sys/class/net/${link}/ifalias`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Nothing where the program is missing, or not for this user: then there are no rules of ours either. */
+function linesOf(program: string): string[] {
+  try {
+    return execFileSync(program, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).split('\n');
+  } catch {
+    return [];
+  }
 }

@@ -21,6 +21,8 @@ Examples:
   assay run -- python3 -c 'print(6 * 7)'     a program and its arguments
   assay run -c 'ls /etc | wc -l'             shell text
   assay run -- sha256sum < big.file          stdin is passed on
+  assay run --allow example.org -- curl -sS https://example.org
+                                             with a way to one host
   assay run -o json -- make                  one JSON document a line, for each event`;
 
 export function addRunCommand(program: Command, context: Context): void {

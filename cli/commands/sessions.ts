@@ -80,6 +80,7 @@ function describe(info: SessionInfo): string {
     ['expires', info.endTime === undefined ? info.expireTime?.toISOString() : undefined],
     ['ended', info.endTime?.toISOString()],
     ['idle timeout', info.idleTimeoutMs === undefined ? undefined : renderSpan(info.idleTimeoutMs)],
+    ['network', [info.network.mode.toLowerCase(), ...(info.network.allow ?? [])].join(' ')],
     ['worker', info.workerId],
     ['started', info.warm ? 'warm' : 'cold'],
   ]);

@@ -9,5 +9,5 @@ export type { Program } from './program.ts';
 export type { RunOptions, RunResult } from './run.ts';
 export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
 export type { Session, UpdateOptions } from './session.ts';
-export type { ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';
+export type { Network, NetworkModeName, ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';
 export type { CreateSessionOptions, ListSessionsOptions, Sessions } from './sessions.ts';

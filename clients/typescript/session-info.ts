@@ -1,6 +1,8 @@
 import {
+  NetworkMode,
   SessionState,
   type ResourceLimits as WireLimits,
+  type Network as WireNetwork,
   type Session as WireSession,
 } from '../../gen/assay/v1/session_pb.js';
 import { toDate, toMilliseconds } from './time.ts';
@@ -14,6 +16,16 @@ export interface ResourceLimits {
   memoryBytes?: number;
   diskBytes?: number;
   pids?: number;
+}
+
+/** How much of the outside a session can reach. */
+export type NetworkModeName = Exclude<keyof typeof NetworkMode, 'UNSPECIFIED'>;
+
+/** What a session can reach. */
+export interface Network {
+  mode: NetworkModeName;
+  /** With EGRESS: hosts such as example.org, *.example.org or example.org:8443, beside those that every session has. */
+  allow?: readonly string[];
 }
 
 /** A session as the server described it at one moment. */
@@ -33,6 +45,7 @@ export interface SessionInfo {
   readonly endTime: Date | undefined;
   readonly idleTimeoutMs: number | undefined;
   readonly paused: boolean;
+  readonly network: Network;
   readonly workerId: string;
   /** Whether the sandbox was waiting in the warm pool. */
   readonly warm: boolean;
@@ -53,9 +66,19 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
     endTime: toDate(wire.endTime),
     idleTimeoutMs: wire.idleTimeout && toMilliseconds(wire.idleTimeout),
     paused: wire.paused,
+    network: fromWireNetwork(wire.network),
     workerId: wire.workerId,
     warm: wire.warm,
   };
+}
+
+function fromWireNetwork(wire: WireNetwork | undefined): Network {
+  const mode = wire === undefined || wire.mode === NetworkMode.UNSPECIFIED ? NetworkMode.NONE : wire.mode;
+  return { mode: NetworkMode[mode] as NetworkModeName, allow: wire?.allow ?? [] };
+}
+
+export function toWireNetwork({ mode, allow = [] }: Network) {
+  return { mode: NetworkMode[mode], allow: [...allow] };
 }
 
 function fromWireLimits(wire: WireLimits): ResourceLimits {

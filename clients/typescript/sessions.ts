@@ -8,11 +8,13 @@ import { createEventStreams } from './event-streams.ts';
 import { createExecutions } from './executions.ts';
 import { createSessionHandle, type Session } from './session.ts';
 import {
+  type Network,
   type ResourceLimits,
   type SessionInfo,
   type SessionStateName,
   toSessionInfo,
   toWireLimits,
+  toWireNetwork,
 } from './session-info.ts';
 import { toDuration } from './time.ts';
 
@@ -25,6 +27,8 @@ export interface CreateSessionOptions {
   env?: Readonly<Record<string, string>>;
   ttlMs?: number;
   idleTimeoutMs?: number;
+  /** What the session can reach. Absent: nothing. */
+  network?: Network;
   /** The same id again returns the first session. Random if absent, so that a retry makes no second session. */
   requestId?: string;
 }
@@ -78,12 +82,13 @@ export function createSessions(connection: Connection, caller: Caller): Sessions
 }
 
 function toCreateFields(options: CreateSessionOptions) {
-  const { ttlMs, idleTimeoutMs, limits } = options;
+  const { ttlMs, idleTimeoutMs, limits, network } = options;
   return {
     image: options.image ?? '',
     labels: { ...options.labels },
     env: { ...options.env },
     ...(limits === undefined ? {} : { limits: toWireLimits(limits) }),
+    ...(network === undefined ? {} : { network: toWireNetwork(network) }),
     ...(ttlMs === undefined ? {} : { ttl: toDuration('ttlMs', ttlMs) }),
     ...(idleTimeoutMs === undefined ? {} : { idleTimeout: toDuration('idleTimeoutMs', idleTimeoutMs) }),
   };

@@ -1,8 +1,21 @@
 import { z } from 'zod';
-import { hostAndPort, wholeNumber } from '../shared/config.ts';
+import { NetworkMode } from '../../gen/assay/v1/session_pb.js';
+import { hostAndPort, hostPatterns, listOf, wholeNumber } from '../shared/config.ts';
+import { type AddressRange, parseAddressRange } from './network/address-range.ts';
 import { warmPool } from './warm-pool-setting.ts';
 
 const mebibyte = 1_048_576;
+
+/** Private addresses, and those that providers share between customers. */
+const privateNetworks = '10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,198.18.0.0/15,fc00::/7';
+
+const networkMode = (word: string): NetworkMode | undefined =>
+  ({ none: NetworkMode.NONE, egress: NetworkMode.EGRESS, full: NetworkMode.FULL })[word];
+
+const ipv4Range = (text: string): AddressRange | undefined => {
+  const range = parseAddressRange(text);
+  return range?.family === 'ipv4' ? range : undefined;
+};
 
 /** The worker's settings, by the environment variable that sets each. */
 export const workerConfig = z.object({
@@ -30,6 +43,25 @@ export const workerConfig = z.object({
   ASSAY_OUTPUT_KEPT_BYTES: wholeNumber(4 * mebibyte, 2 ** 40).prefault(String(64 * mebibyte)),
   ASSAY_SPOOL_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(10_240 * mebibyte)),
   ASSAY_EXECUTIONS_PER_SESSION: wholeNumber(1, 10_000_000).prefault('100000'),
+  ASSAY_NETWORK_MODES: listOf(networkMode, 'none, egress or full').prefault('none,egress,full'),
+  ASSAY_NETDOOR_PATH: z.string().startsWith('/', 'expected the absolute path of netdoor').optional(),
+  ASSAY_BLOCKED_NETWORKS: listOf(parseAddressRange, 'a range such as 10.0.0.0/8').prefault(privateNetworks),
+  ASSAY_EGRESS_ALLOW: hostPatterns().prefault(''),
+  ASSAY_EGRESS_HOSTS_FILE: z.string('expected a file in the form of /etc/hosts').optional(),
+  ASSAY_EGRESS_CONNECTIONS: wholeNumber(1, 10_000).prefault('64'),
+  ASSAY_EGRESS_HEAD_BYTES: wholeNumber(1_024, mebibyte).prefault('16384'),
+  ASSAY_EGRESS_WAIT_SECONDS: wholeNumber(1, 300).prefault('10'),
+  ASSAY_EGRESS_IDLE_SECONDS: wholeNumber(1, 86_400).prefault('300'),
+  ASSAY_FULL_SUBNET: z
+    .string()
+    .transform(ipv4Range)
+    .refine(
+      (range) => range !== undefined && range.prefix >= 8 && range.prefix <= 28,
+      'expected an IPv4 range of /8 to /28',
+    )
+    .transform((range) => range as AddressRange)
+    .prefault('198.19.0.0/16'),
+  ASSAY_FULL_NAME_SERVERS: listOf((text) => ipv4Range(`${text}/32`)?.address, 'an IPv4 address').prefault(''),
 });
 
 export type WorkerConfig = z.infer<typeof workerConfig>;

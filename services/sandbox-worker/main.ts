@@ -13,6 +13,7 @@ import { lockDataDirectory, workerIdOf } from './data-lock.ts';
 import { createEngine } from './docker/docker-engine.ts';
 import { createSpoolBudget } from './execution/spool-budget.ts';
 import { createWorkerMetrics } from './metrics.ts';
+import { createWorkerNetworks } from './network/worker-networks.ts';
 import { register } from './registration.ts';
 import { createCaretaker } from './sandbox/caretaker.ts';
 import { createRecordKeeper } from './sandbox/record-keeper.ts';
@@ -53,7 +54,8 @@ async function main(config: WorkerConfig): Promise<void> {
     allowUnlimitedDisk: config.ASSAY_ALLOW_UNLIMITED_DISK === 'true',
     log,
   });
-  await engine.ready();
+  const networks = createWorkerNetworks(config, engine, log);
+  await Promise.all([engine.ready(), networks.ready()]);
   const cgroups = createExecutionCgroups({ log });
   const installation = config.ASSAY_INSTALLATION;
   const slots = createSlots(dataDirectory, guestPath);
@@ -86,9 +88,10 @@ async function main(config: WorkerConfig): Promise<void> {
   });
   const capacity = config.ASSAY_WORKER_CAPACITY;
   const around = { engine, pool, records, slots, installation, log };
-  const sandboxes = createSandboxes({ ...around, maker, meter, baseImage, capacity, defaultLimits });
+  const sandboxes = createSandboxes({ ...around, maker, networks, meter, baseImage, capacity, defaultLimits });
   const caretaker = createCaretaker({ ...around, sandboxes });
   await caretaker.reconcile();
+  await networks.settle();
   const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, meter, log);
   const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
@@ -102,6 +105,7 @@ async function main(config: WorkerConfig): Promise<void> {
       ...engine.capabilities,
       ...(cgroups.kind === 'none' ? [] : ['execution_cgroups']),
       ...(pool.capacity === 0 ? [] : ['warm_pool']),
+      ...networks.capabilities,
     ],
     load: () => sandboxes.size,
     warm: pool,
@@ -126,6 +130,7 @@ async function main(config: WorkerConfig): Promise<void> {
     }
     const error = new DomainError('SHUTTING_DOWN', 'the worker is stopping; attach again from the offsets you have');
     await sandboxes.handOver(error);
+    await networks.close().catch((error) => log.error({ err: error }, 'packet rules could not be removed'));
     await server.close();
     await metrics?.close();
     await tracing?.close();

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { ConfigError, hostAndPort, readConfig, readSecretFile, wholeNumber } from '../shared/config.ts';
+import { ConfigError, hostAndPort, hostPatterns, readConfig, readSecretFile, wholeNumber } from '../shared/config.ts';
+import type { HostPattern } from '../shared/host-pattern.ts';
 import { readBrokerAuth } from '../shared/store/broker.ts';
 
 const hour = 3_600;
@@ -33,6 +34,7 @@ const schema = z.object({
   ASSAY_LIMIT_PIDS: limit(8, 4_194_304, 65_536),
   ASSAY_LIMIT_OUTPUT_KEPT_BYTES: limit(4_096, 2 ** 40, 1_024 * mebibyte),
   ASSAY_LIMIT_CREATE_SECONDS: limit(1, 600, 60),
+  ASSAY_LIMIT_EGRESS_HOSTS: hostPatterns().prefault('*:*'),
 });
 
 /** What no request may exceed. Each has a variable of the same meaning. */
@@ -55,6 +57,8 @@ export interface Limits {
   readonly pids: number;
   readonly outputKeptBytes: number;
   readonly createMs: number;
+  /** A session's allow-list stays within these. */
+  readonly egressHosts: readonly HostPattern[];
 }
 
 export interface SessionsConfig {
@@ -103,6 +107,7 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
       pids: given.ASSAY_LIMIT_PIDS,
       outputKeptBytes: given.ASSAY_LIMIT_OUTPUT_KEPT_BYTES,
       createMs: given.ASSAY_LIMIT_CREATE_SECONDS * 1_000,
+      egressHosts: given.ASSAY_LIMIT_EGRESS_HOSTS,
     },
   };
 }

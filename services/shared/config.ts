@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { type HostPattern, parseOperatorPattern } from './host-pattern.ts';
 
 /** Reads a service's settings from environment variables, all at once: one line for every bad one. */
 export function readConfig<Shape extends z.ZodRawShape>(
@@ -40,6 +41,27 @@ export function hostAndPort(): z.ZodType<{ host: string; port: number }, string 
     { host: string; port: number },
     string | undefined
   >;
+}
+
+/** A list with commas or spaces between its entries, each read by `parse`. */
+export function listOf<T>(
+  parse: (entry: string) => T | undefined,
+  expected: string,
+): z.ZodType<T[], string | undefined> {
+  return z.string().transform((text, context) => {
+    const entries = text.split(/[\s,]+/).filter((entry) => entry !== '');
+    return entries.flatMap((entry) => {
+      const found = parse(entry);
+      if (found !== undefined) return [found];
+      context.addIssue({ code: 'custom', message: `${JSON.stringify(entry)} is not ${expected}` });
+      return [];
+    });
+  }) as unknown as z.ZodType<T[], string | undefined>;
+}
+
+/** Hosts that an operator allows. */
+export function hostPatterns(): z.ZodType<HostPattern[], string | undefined> {
+  return listOf(parseOperatorPattern, 'a host, *.host or *, each with or without :port or :*');
 }
 
 /** A secret kept in a file, without its trailing newline. */

@@ -18,6 +18,7 @@ const codes = {
   SESSION_ENDED: Code.FailedPrecondition,
   SESSION_FAILED: Code.Aborted,
   SESSION_UNREACHABLE: Code.Unavailable,
+  NETWORK_NOT_OFFERED: Code.FailedPrecondition,
   IMAGE_NOT_FOUND: Code.NotFound,
   KEY_NOT_FOUND: Code.NotFound,
   EXECUTION_NOT_FOUND: Code.NotFound,

@@ -1,7 +1,7 @@
 import { Code } from '@connectrpc/connect';
 import { afterEach, expect, test } from 'vitest';
 import type { ExecuteRequest } from '../../gen/assay/v1/execution_pb.js';
-import { type CreateSessionRequest, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { type CreateSessionRequest, NetworkMode, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { finished, output, started } from '../clients/typescript/execution-script.ts';
 import {
   type DoubleServices,
@@ -72,6 +72,19 @@ test('run creates a session, passes both streams and the exit code on byte for b
   expect(seen.created[0]?.limits?.memoryBytes).toBe(64n * 2n ** 20n);
   expect(seen.executed[0]?.program).toMatchObject({ case: 'argv', value: { args: ['printf', '%s', '-x'] } });
   expect(seen.closed).toEqual(['ses_1']);
+});
+
+test('--network and --allow say what the session can reach; --allow alone is egress', async () => {
+  const { endpoint, seen } = await serve(undefined);
+  await runCaptured(['run', '--no-stdin', '--network', 'full', '--', 'true', 'x'], endpoint);
+  await runCaptured(['run', '--no-stdin', '--allow', 'a.example', '--allow', '*.b.example:22', '--', 'true'], endpoint);
+  expect(seen.created.map(({ network }) => network)).toMatchObject([
+    { mode: NetworkMode.FULL, allow: [] },
+    { mode: NetworkMode.EGRESS, allow: ['a.example', '*.b.example:22'] },
+  ]);
+  const ended = await runCaptured(['run', '--network', 'none', '--allow', 'a.example', '--', 'true'], endpoint);
+  expect(ended.stderr).toContain('found --allow with --network none');
+  expect(seen.created).toHaveLength(2);
 });
 
 test('one argument and -c are shell text; options after the command belong to the command', async () => {

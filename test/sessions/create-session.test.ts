@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import { NetworkMode, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../services/shared/domain-error.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
@@ -74,6 +74,15 @@ describe('creating a session', () => {
     const second = await api.sessions.createSession(request).catch((e) => e);
     expect([reasonOf(first), reasonOf(second)]).toEqual(['IMAGE_NOT_FOUND', 'IMAGE_NOT_FOUND']);
     expect(ConnectError.from(first).rawMessage).toContain('no image nothing:1');
+  });
+
+  test('a network that no worker has is refused before anything is made', async () => {
+    const heard = worker.heard.length;
+    const request = { network: { mode: NetworkMode.FULL } };
+    const error = await api.sessions.createSession(request).catch((e) => e);
+    expect(reasonOf(error)).toBe('NETWORK_NOT_OFFERED');
+    expect(ConnectError.from(error).rawMessage).toMatch(/network\.mode.*FULL.*network_full.*ASSAY_NETWORK_MODES/);
+    expect(worker.heard.length).toBe(heard);
   });
 
   test('a worker that breaks off and finishes later still answers the call that waits', async () => {

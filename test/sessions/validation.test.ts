@@ -1,6 +1,7 @@
 import { ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
+import { NetworkMode } from '../../gen/assay/v1/session_pb.js';
 import { metadataOf, reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
 
@@ -18,6 +19,10 @@ const many = (count: number) => Object.fromEntries(Array.from({ length: count },
 
 async function execute(api: Api, request: Parameters<Api['executions']['execute']>[0]): Promise<void> {
   for await (const _ of api.executions.execute({ sessionId, program: command, ...request })) return;
+}
+
+function egress(api: Api, ...allow: string[]): Promise<unknown> {
+  return api.sessions.createSession({ network: { mode: NetworkMode.EGRESS, allow } });
 }
 
 /** What is asked, the field that the error names, and its limit where it has one. */
@@ -128,6 +133,23 @@ const rows: [title: string, field: string, limit: string | undefined, ask: (api:
     '86400000',
     (api) => api.sessions.updateSession({ sessionId, ttl: { seconds: 90_000n, nanos: 0 } }),
   ],
+  [
+    'a network that is none',
+    'network.mode',
+    undefined,
+    (api) => api.sessions.createSession({ network: { mode: 9 as NetworkMode } }),
+  ],
+  [
+    'hosts without egress',
+    'network.allow',
+    undefined,
+    (api) => api.sessions.createSession({ network: { mode: NetworkMode.FULL, allow: ['example.org'] } }),
+  ],
+  ['too many hosts', 'network.allow', '64', (api) => egress(api, ...Array<string>(65).fill('example.org'))],
+  ['an address as a host', 'network.allow[1]', undefined, (api) => egress(api, 'example.org', '192.0.2.1')],
+  ['every host', 'network.allow[0]', undefined, (api) => egress(api, '*')],
+  ['a URL as a host', 'network.allow[0]', undefined, (api) => egress(api, 'https://example.org/')],
+  ['a bad port', 'network.allow[0]', undefined, (api) => egress(api, 'example.org:70000')],
   ['a negative page', 'page_size', undefined, (api) => api.sessions.listSessions({ pageSize: -1 })],
   ['a state that is none', 'states', undefined, (api) => api.sessions.listSessions({ states: [99 as never] })],
   ['no scope', 'scopes', undefined, (api) => api.keys.createKey({})],

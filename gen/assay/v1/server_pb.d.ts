@@ -39,7 +39,7 @@ export declare type GetServerInfoResponse = Message<"assay.v1.GetServerInfoRespo
   version: string;
 
   /**
-   * What every live worker can do, as stable words: `disk_limit`, `execution_cgroups`, …
+   * What every live worker can do, as stable words: `disk_limit`, `execution_cgroups`, `network_egress`, `network_full`, …
    *
    * @generated from field: repeated string capabilities = 2;
    */

@@ -122,6 +122,13 @@ export declare type Session = Message<"assay.v1.Session"> & {
    * @generated from field: bool warm = 16;
    */
   warm: boolean;
+
+  /**
+   * What the session can reach, as it was asked for.
+   *
+   * @generated from field: assay.v1.Network network = 17;
+   */
+  network?: Network | undefined;
 };
 
 /**
@@ -129,6 +136,34 @@ export declare type Session = Message<"assay.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export declare const SessionSchema: GenMessage<Session>;
+
+/**
+ * Network says what a session can reach. Loopback of the host, its services, metadata addresses, other sessions and what the operator blocks are out of reach in every mode.
+ *
+ * @generated from message assay.v1.Network
+ */
+export declare type Network = Message<"assay.v1.Network"> & {
+  /**
+   * How much of the outside there is.
+   *
+   * @generated from field: assay.v1.NetworkMode mode = 1;
+   */
+  mode: NetworkMode;
+
+  /**
+   * With EGRESS: hosts beside those that the operator allows every session, such as `example.org` (ports 80 and 443), `*.example.org` (every name below it) or
+   * `example.org:8443` (that port alone). At most 64.
+   *
+   * @generated from field: repeated string allow = 2;
+   */
+  allow: string[];
+};
+
+/**
+ * Describes the message assay.v1.Network.
+ * Use `create(NetworkSchema)` to create a new message.
+ */
+export declare const NetworkSchema: GenMessage<Network>;
 
 /**
  * ResourceLimits bounds what a session may use. An absent field takes the server's default.
@@ -225,6 +260,13 @@ export declare type CreateSessionRequest = Message<"assay.v1.CreateSessionReques
    * @generated from field: google.protobuf.Duration idle_timeout = 7;
    */
   idleTimeout?: Duration | undefined;
+
+  /**
+   * What the session can reach. Absent: nothing.
+   *
+   * @generated from field: assay.v1.Network network = 9;
+   */
+  network?: Network | undefined;
 };
 
 /**
@@ -708,6 +750,46 @@ export declare type SessionHeartbeat = Message<"assay.v1.SessionHeartbeat"> & {
  * Use `create(SessionHeartbeatSchema)` to create a new message.
  */
 export declare const SessionHeartbeatSchema: GenMessage<SessionHeartbeat>;
+
+/**
+ * NetworkMode is how much of the outside a session can reach.
+ *
+ * @generated from enum assay.v1.NetworkMode
+ */
+export enum NetworkMode {
+  /**
+   * The same as NONE.
+   *
+   * @generated from enum value: NETWORK_MODE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Nothing: the session has its own loopback and no other interface.
+   *
+   * @generated from enum value: NETWORK_MODE_NONE = 1;
+   */
+  NONE = 1,
+
+  /**
+   * The hosts of an allow-list, through an HTTP proxy that HTTP_PROXY and HTTPS_PROXY in the session's environment name. There is no other way out.
+   *
+   * @generated from enum value: NETWORK_MODE_EGRESS = 2;
+   */
+  EGRESS = 2,
+
+  /**
+   * The public internet over IPv4, with name resolution.
+   *
+   * @generated from enum value: NETWORK_MODE_FULL = 3;
+   */
+  FULL = 3,
+}
+
+/**
+ * Describes the enum assay.v1.NetworkMode.
+ */
+export declare const NetworkModeSchema: GenEnum<NetworkMode>;
 
 /**
  * SessionState says where a session is in its life. CLOSED, FAILED and LOST are final.

@@ -10,7 +10,7 @@ import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@
  * Describes the file assay/v1/session.proto.
  */
 export const file_assay_v1_session = /*@__PURE__*/
-  fileDesc("ChZhc3NheS92MS9zZXNzaW9uLnByb3RvEghhc3NheS52MSLDBAoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgJEiUKBXN0YXRlGAIgASgOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlEg4KBnJlYXNvbhgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg0KBWltYWdlGAUgASgJEi0KBmxhYmVscxgGIAMoCzIdLmFzc2F5LnYxLlNlc3Npb24uTGFiZWxzRW50cnkSKAoGbGltaXRzGAcgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSJwoDZW52GAggAygLMhouYXNzYXkudjEuU2Vzc2lvbi5FbnZFbnRyeRIvCgtjcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgxpZGxlX3RpbWVvdXQYDCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGcGF1c2VkGA0gASgIEhEKCXdvcmtlcl9pZBgOIAEoCRIMCgR3YXJtGBAgASgIGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKcAQoOUmVzb3VyY2VMaW1pdHMSEQoEY3B1cxgBIAEoAUgAiAEBEhkKDG1lbW9yeV9ieXRlcxgCIAEoBEgBiAEBEhcKCmRpc2tfYnl0ZXMYAyABKARIAogBARIRCgRwaWRzGAQgASgNSAOIAQFCBwoFX2NwdXNCDwoNX21lbW9yeV9ieXRlc0INCgtfZGlza19ieXRlc0IHCgVfcGlkcyKJAwoUQ3JlYXRlU2Vzc2lvblJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRINCgVpbWFnZRgCIAEoCRI6CgZsYWJlbHMYAyADKAsyKi5hc3NheS52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdC5MYWJlbHNFbnRyeRIoCgZsaW1pdHMYBCABKAsyGC5hc3NheS52MS5SZXNvdXJjZUxpbWl0cxI0CgNlbnYYBSADKAsyJy5hc3NheS52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdC5FbnZFbnRyeRImCgN0dGwYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoMaWRsZV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI7ChVDcmVhdGVTZXNzaW9uUmVzcG9uc2USIgoHc2Vzc2lvbhgBIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24iJwoRR2V0U2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI4ChJHZXRTZXNzaW9uUmVzcG9uc2USIgoHc2Vzc2lvbhgBIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24izgEKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSJgoGc3RhdGVzGAMgAygOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlEjkKBmxhYmVscxgEIAMoCzIpLmFzc2F5LnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QuTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJUChRMaXN0U2Vzc2lvbnNSZXNwb25zZRIjCghzZXNzaW9ucxgBIAMoCzIRLmFzc2F5LnYxLlNlc3Npb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJImUKBkxhYmVscxIsCgZsYWJlbHMYASADKAsyHC5hc3NheS52MS5MYWJlbHMuTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKlAQoUVXBkYXRlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRImCgN0dGwYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoMaWRsZV90aW1lb3V0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiAKBmxhYmVscxgEIAEoCzIQLmFzc2F5LnYxLkxhYmVscyI7ChVVcGRhdGVTZXNzaW9uUmVzcG9uc2USIgoHc2Vzc2lvbhgBIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24iKQoTUGF1c2VTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIjoKFFBhdXNlU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIioKFFJlc3VtZVNlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkiOwoVUmVzdW1lU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIikKE0Nsb3NlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI6ChRDbG9zZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiKSAgoMU2Vzc2lvbkV2ZW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgCIAEoCRIuCgVzdGF0ZRgDIAEoCzIdLmFzc2F5LnYxLlNlc3Npb25TdGF0ZUNoYW5nZWRIABIuCglleGVjdXRpb24YBCABKAsyGS5hc3NheS52MS5UcmFuc2NyaXB0RXZlbnRIABIuCgdtaXNzaW5nGAUgASgLMhsuYXNzYXkudjEuVHJhbnNjcmlwdE1pc3NpbmdIABIvCgloZWFydGJlYXQYBiABKAsyGi5hc3NheS52MS5TZXNzaW9uSGVhcnRiZWF0SABCBwoFZXZlbnQibQoTU2Vzc2lvblN0YXRlQ2hhbmdlZBIlCgVzdGF0ZRgBIAEoDjIWLmFzc2F5LnYxLlNlc3Npb25TdGF0ZRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIOCgZwYXVzZWQYBCABKAgiJAoRVHJhbnNjcmlwdE1pc3NpbmcSDwoHbWVzc2FnZRgBIAEoCSI5ChBTZXNzaW9uSGVhcnRiZWF0EiUKBXN0YXRlGAEgASgOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlKugBCgxTZXNzaW9uU3RhdGUSHQoZU0VTU0lPTl9TVEFURV9VTlNQRUNJRklFRBAAEhoKFlNFU1NJT05fU1RBVEVfQ1JFQVRJTkcQARIXChNTRVNTSU9OX1NUQVRFX1JFQURZEAISGQoVU0VTU0lPTl9TVEFURV9DTE9TSU5HEAMSGAoUU0VTU0lPTl9TVEFURV9DTE9TRUQQBBIYChRTRVNTSU9OX1NUQVRFX0ZBSUxFRBAFEh0KGVNFU1NJT05fU1RBVEVfVU5SRUFDSEFCTEUQBhIWChJTRVNTSU9OX1NUQVRFX0xPU1QQBzK8BAoOU2Vzc2lvblNlcnZpY2USUAoNQ3JlYXRlU2Vzc2lvbhIeLmFzc2F5LnYxLkNyZWF0ZVNlc3Npb25SZXF1ZXN0Gh8uYXNzYXkudjEuQ3JlYXRlU2Vzc2lvblJlc3BvbnNlEkcKCkdldFNlc3Npb24SGy5hc3NheS52MS5HZXRTZXNzaW9uUmVxdWVzdBocLmFzc2F5LnYxLkdldFNlc3Npb25SZXNwb25zZRJNCgxMaXN0U2Vzc2lvbnMSHS5hc3NheS52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0Gh4uYXNzYXkudjEuTGlzdFNlc3Npb25zUmVzcG9uc2USUAoNVXBkYXRlU2Vzc2lvbhIeLmFzc2F5LnYxLlVwZGF0ZVNlc3Npb25SZXF1ZXN0Gh8uYXNzYXkudjEuVXBkYXRlU2Vzc2lvblJlc3BvbnNlEk0KDFBhdXNlU2Vzc2lvbhIdLmFzc2F5LnYxLlBhdXNlU2Vzc2lvblJlcXVlc3QaHi5hc3NheS52MS5QYXVzZVNlc3Npb25SZXNwb25zZRJQCg1SZXN1bWVTZXNzaW9uEh4uYXNzYXkudjEuUmVzdW1lU2Vzc2lvblJlcXVlc3QaHy5hc3NheS52MS5SZXN1bWVTZXNzaW9uUmVzcG9uc2USTQoMQ2xvc2VTZXNzaW9uEh0uYXNzYXkudjEuQ2xvc2VTZXNzaW9uUmVxdWVzdBoeLmFzc2F5LnYxLkNsb3NlU2Vzc2lvblJlc3BvbnNlYgZwcm90bzM", [file_assay_v1_execution, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChZhc3NheS92MS9zZXNzaW9uLnByb3RvEghhc3NheS52MSLnBAoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgJEiUKBXN0YXRlGAIgASgOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlEg4KBnJlYXNvbhgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg0KBWltYWdlGAUgASgJEi0KBmxhYmVscxgGIAMoCzIdLmFzc2F5LnYxLlNlc3Npb24uTGFiZWxzRW50cnkSKAoGbGltaXRzGAcgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSJwoDZW52GAggAygLMhouYXNzYXkudjEuU2Vzc2lvbi5FbnZFbnRyeRIvCgtjcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgxpZGxlX3RpbWVvdXQYDCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGcGF1c2VkGA0gASgIEhEKCXdvcmtlcl9pZBgOIAEoCRIMCgR3YXJtGBAgASgIEiIKB25ldHdvcmsYESABKAsyES5hc3NheS52MS5OZXR3b3JrGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI9CgdOZXR3b3JrEiMKBG1vZGUYASABKA4yFS5hc3NheS52MS5OZXR3b3JrTW9kZRINCgVhbGxvdxgCIAMoCSKcAQoOUmVzb3VyY2VMaW1pdHMSEQoEY3B1cxgBIAEoAUgAiAEBEhkKDG1lbW9yeV9ieXRlcxgCIAEoBEgBiAEBEhcKCmRpc2tfYnl0ZXMYAyABKARIAogBARIRCgRwaWRzGAQgASgNSAOIAQFCBwoFX2NwdXNCDwoNX21lbW9yeV9ieXRlc0INCgtfZGlza19ieXRlc0IHCgVfcGlkcyKtAwoUQ3JlYXRlU2Vzc2lvblJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRINCgVpbWFnZRgCIAEoCRI6CgZsYWJlbHMYAyADKAsyKi5hc3NheS52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdC5MYWJlbHNFbnRyeRIoCgZsaW1pdHMYBCABKAsyGC5hc3NheS52MS5SZXNvdXJjZUxpbWl0cxI0CgNlbnYYBSADKAsyJy5hc3NheS52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdC5FbnZFbnRyeRImCgN0dGwYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoMaWRsZV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiIKB25ldHdvcmsYCSABKAsyES5hc3NheS52MS5OZXR3b3JrGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI7ChVDcmVhdGVTZXNzaW9uUmVzcG9uc2USIgoHc2Vzc2lvbhgBIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24iJwoRR2V0U2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI4ChJHZXRTZXNzaW9uUmVzcG9uc2USIgoHc2Vzc2lvbhgBIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24izgEKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSJgoGc3RhdGVzGAMgAygOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlEjkKBmxhYmVscxgEIAMoCzIpLmFzc2F5LnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QuTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJUChRMaXN0U2Vzc2lvbnNSZXNwb25zZRIjCghzZXNzaW9ucxgBIAMoCzIRLmFzc2F5LnYxLlNlc3Npb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJImUKBkxhYmVscxIsCgZsYWJlbHMYASADKAsyHC5hc3NheS52MS5MYWJlbHMuTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKlAQoUVXBkYXRlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRImCgN0dGwYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoMaWRsZV90aW1lb3V0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiAKBmxhYmVscxgEIAEoCzIQLmFzc2F5LnYxLkxhYmVscyI7ChVVcGRhdGVTZXNzaW9uUmVzcG9uc2USIgoHc2Vzc2lvbhgBIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24iKQoTUGF1c2VTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIjoKFFBhdXNlU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIioKFFJlc3VtZVNlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkiOwoVUmVzdW1lU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIikKE0Nsb3NlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI6ChRDbG9zZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiKSAgoMU2Vzc2lvbkV2ZW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgCIAEoCRIuCgVzdGF0ZRgDIAEoCzIdLmFzc2F5LnYxLlNlc3Npb25TdGF0ZUNoYW5nZWRIABIuCglleGVjdXRpb24YBCABKAsyGS5hc3NheS52MS5UcmFuc2NyaXB0RXZlbnRIABIuCgdtaXNzaW5nGAUgASgLMhsuYXNzYXkudjEuVHJhbnNjcmlwdE1pc3NpbmdIABIvCgloZWFydGJlYXQYBiABKAsyGi5hc3NheS52MS5TZXNzaW9uSGVhcnRiZWF0SABCBwoFZXZlbnQibQoTU2Vzc2lvblN0YXRlQ2hhbmdlZBIlCgVzdGF0ZRgBIAEoDjIWLmFzc2F5LnYxLlNlc3Npb25TdGF0ZRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIOCgZwYXVzZWQYBCABKAgiJAoRVHJhbnNjcmlwdE1pc3NpbmcSDwoHbWVzc2FnZRgBIAEoCSI5ChBTZXNzaW9uSGVhcnRiZWF0EiUKBXN0YXRlGAEgASgOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlKnIKC05ldHdvcmtNb2RlEhwKGE5FVFdPUktfTU9ERV9VTlNQRUNJRklFRBAAEhUKEU5FVFdPUktfTU9ERV9OT05FEAESFwoTTkVUV09SS19NT0RFX0VHUkVTUxACEhUKEU5FVFdPUktfTU9ERV9GVUxMEAMq6AEKDFNlc3Npb25TdGF0ZRIdChlTRVNTSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWU0VTU0lPTl9TVEFURV9DUkVBVElORxABEhcKE1NFU1NJT05fU1RBVEVfUkVBRFkQAhIZChVTRVNTSU9OX1NUQVRFX0NMT1NJTkcQAxIYChRTRVNTSU9OX1NUQVRFX0NMT1NFRBAEEhgKFFNFU1NJT05fU1RBVEVfRkFJTEVEEAUSHQoZU0VTU0lPTl9TVEFURV9VTlJFQUNIQUJMRRAGEhYKElNFU1NJT05fU1RBVEVfTE9TVBAHMrwECg5TZXNzaW9uU2VydmljZRJQCg1DcmVhdGVTZXNzaW9uEh4uYXNzYXkudjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QaHy5hc3NheS52MS5DcmVhdGVTZXNzaW9uUmVzcG9uc2USRwoKR2V0U2Vzc2lvbhIbLmFzc2F5LnYxLkdldFNlc3Npb25SZXF1ZXN0GhwuYXNzYXkudjEuR2V0U2Vzc2lvblJlc3BvbnNlEk0KDExpc3RTZXNzaW9ucxIdLmFzc2F5LnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaHi5hc3NheS52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZRJQCg1VcGRhdGVTZXNzaW9uEh4uYXNzYXkudjEuVXBkYXRlU2Vzc2lvblJlcXVlc3QaHy5hc3NheS52MS5VcGRhdGVTZXNzaW9uUmVzcG9uc2USTQoMUGF1c2VTZXNzaW9uEh0uYXNzYXkudjEuUGF1c2VTZXNzaW9uUmVxdWVzdBoeLmFzc2F5LnYxLlBhdXNlU2Vzc2lvblJlc3BvbnNlElAKDVJlc3VtZVNlc3Npb24SHi5hc3NheS52MS5SZXN1bWVTZXNzaW9uUmVxdWVzdBofLmFzc2F5LnYxLlJlc3VtZVNlc3Npb25SZXNwb25zZRJNCgxDbG9zZVNlc3Npb24SHS5hc3NheS52MS5DbG9zZVNlc3Npb25SZXF1ZXN0Gh4uYXNzYXkudjEuQ2xvc2VTZXNzaW9uUmVzcG9uc2ViBnByb3RvMw", [file_assay_v1_execution, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message assay.v1.Session.
@@ -20,150 +20,171 @@ export const SessionSchema = /*@__PURE__*/
   messageDesc(file_assay_v1_session, 0);
 
 /**
+ * Describes the message assay.v1.Network.
+ * Use `create(NetworkSchema)` to create a new message.
+ */
+export const NetworkSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_session, 1);
+
+/**
  * Describes the message assay.v1.ResourceLimits.
  * Use `create(ResourceLimitsSchema)` to create a new message.
  */
 export const ResourceLimitsSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 1);
+  messageDesc(file_assay_v1_session, 2);
 
 /**
  * Describes the message assay.v1.CreateSessionRequest.
  * Use `create(CreateSessionRequestSchema)` to create a new message.
  */
 export const CreateSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 2);
+  messageDesc(file_assay_v1_session, 3);
 
 /**
  * Describes the message assay.v1.CreateSessionResponse.
  * Use `create(CreateSessionResponseSchema)` to create a new message.
  */
 export const CreateSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 3);
+  messageDesc(file_assay_v1_session, 4);
 
 /**
  * Describes the message assay.v1.GetSessionRequest.
  * Use `create(GetSessionRequestSchema)` to create a new message.
  */
 export const GetSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 4);
+  messageDesc(file_assay_v1_session, 5);
 
 /**
  * Describes the message assay.v1.GetSessionResponse.
  * Use `create(GetSessionResponseSchema)` to create a new message.
  */
 export const GetSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 5);
+  messageDesc(file_assay_v1_session, 6);
 
 /**
  * Describes the message assay.v1.ListSessionsRequest.
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 6);
+  messageDesc(file_assay_v1_session, 7);
 
 /**
  * Describes the message assay.v1.ListSessionsResponse.
  * Use `create(ListSessionsResponseSchema)` to create a new message.
  */
 export const ListSessionsResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 7);
+  messageDesc(file_assay_v1_session, 8);
 
 /**
  * Describes the message assay.v1.Labels.
  * Use `create(LabelsSchema)` to create a new message.
  */
 export const LabelsSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 8);
+  messageDesc(file_assay_v1_session, 9);
 
 /**
  * Describes the message assay.v1.UpdateSessionRequest.
  * Use `create(UpdateSessionRequestSchema)` to create a new message.
  */
 export const UpdateSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 9);
+  messageDesc(file_assay_v1_session, 10);
 
 /**
  * Describes the message assay.v1.UpdateSessionResponse.
  * Use `create(UpdateSessionResponseSchema)` to create a new message.
  */
 export const UpdateSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 10);
+  messageDesc(file_assay_v1_session, 11);
 
 /**
  * Describes the message assay.v1.PauseSessionRequest.
  * Use `create(PauseSessionRequestSchema)` to create a new message.
  */
 export const PauseSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 11);
+  messageDesc(file_assay_v1_session, 12);
 
 /**
  * Describes the message assay.v1.PauseSessionResponse.
  * Use `create(PauseSessionResponseSchema)` to create a new message.
  */
 export const PauseSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 12);
+  messageDesc(file_assay_v1_session, 13);
 
 /**
  * Describes the message assay.v1.ResumeSessionRequest.
  * Use `create(ResumeSessionRequestSchema)` to create a new message.
  */
 export const ResumeSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 13);
+  messageDesc(file_assay_v1_session, 14);
 
 /**
  * Describes the message assay.v1.ResumeSessionResponse.
  * Use `create(ResumeSessionResponseSchema)` to create a new message.
  */
 export const ResumeSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 14);
+  messageDesc(file_assay_v1_session, 15);
 
 /**
  * Describes the message assay.v1.CloseSessionRequest.
  * Use `create(CloseSessionRequestSchema)` to create a new message.
  */
 export const CloseSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 15);
+  messageDesc(file_assay_v1_session, 16);
 
 /**
  * Describes the message assay.v1.CloseSessionResponse.
  * Use `create(CloseSessionResponseSchema)` to create a new message.
  */
 export const CloseSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 16);
+  messageDesc(file_assay_v1_session, 17);
 
 /**
  * Describes the message assay.v1.SessionEvent.
  * Use `create(SessionEventSchema)` to create a new message.
  */
 export const SessionEventSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 17);
+  messageDesc(file_assay_v1_session, 18);
 
 /**
  * Describes the message assay.v1.SessionStateChanged.
  * Use `create(SessionStateChangedSchema)` to create a new message.
  */
 export const SessionStateChangedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 18);
+  messageDesc(file_assay_v1_session, 19);
 
 /**
  * Describes the message assay.v1.TranscriptMissing.
  * Use `create(TranscriptMissingSchema)` to create a new message.
  */
 export const TranscriptMissingSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 19);
+  messageDesc(file_assay_v1_session, 20);
 
 /**
  * Describes the message assay.v1.SessionHeartbeat.
  * Use `create(SessionHeartbeatSchema)` to create a new message.
  */
 export const SessionHeartbeatSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 20);
+  messageDesc(file_assay_v1_session, 21);
+
+/**
+ * Describes the enum assay.v1.NetworkMode.
+ */
+export const NetworkModeSchema = /*@__PURE__*/
+  enumDesc(file_assay_v1_session, 0);
+
+/**
+ * NetworkMode is how much of the outside a session can reach.
+ *
+ * @generated from enum assay.v1.NetworkMode
+ */
+export const NetworkMode = /*@__PURE__*/
+  tsEnum(NetworkModeSchema);
 
 /**
  * Describes the enum assay.v1.SessionState.
  */
 export const SessionStateSchema = /*@__PURE__*/
-  enumDesc(file_assay_v1_session, 0);
+  enumDesc(file_assay_v1_session, 1);
 
 /**
  * SessionState says where a session is in its life. CLOSED, FAILED and LOST are final.

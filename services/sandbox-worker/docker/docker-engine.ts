@@ -68,6 +68,7 @@ export function createEngine(deps: EngineDeps): Engine {
     },
     pid: (id) => livePid(docker, id),
     rename: (id, name) => renameContainer(docker, id, name),
+    resolverFile: (id) => resolverFile(docker, id),
     pause: (id) => setPaused(docker, id, true),
     resume: (id) => setPaused(docker, id, false),
     remove: (id) => removeContainer(docker, disk, id),
@@ -100,6 +101,14 @@ async function livePid(docker: Docker, id: string): Promise<number | undefined> 
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw engineFailed(`looking for container ${id}`, error);
+  }
+}
+
+async function resolverFile(docker: Docker, id: string): Promise<string> {
+  try {
+    return (await docker.getContainer(id).inspect()).ResolvConfPath;
+  } catch (error) {
+    throw engineFailed(`looking at container ${id}`, error);
   }
 }
 

@@ -60,6 +60,8 @@ export interface Engine {
   rename(id: string, name: string): Promise<void>;
   /** undefined: not running, or gone. */
   pid(id: string): Promise<number | undefined>;
+  /** The file on the host that is the container's /etc/resolv.conf. */
+  resolverFile(id: string): Promise<string>;
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
   /** From any state, any number of times; resolves once container, mount, loop device and image file are gone. */

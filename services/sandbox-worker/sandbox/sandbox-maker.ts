@@ -88,6 +88,7 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
       return openSandbox(slot, file, limits, log);
     },
     enter(sandbox, pid) {
+      sandbox.pid = pid;
       sandbox.cgroups = cgroups.container(pid);
       if (sandbox.cgroups === undefined && cgroups.kind !== 'none') limits.meter.cgroupFailures.container += 1;
       sandbox.executions.prepare();

@@ -45,6 +45,8 @@ export interface Sandbox {
   /** When it was last used. */
   activeMs: number;
   cgroups: ContainerCgroups | undefined;
+  /** The container's first process, as the host sees it. */
+  pid: number | undefined;
   /** Resolves when the guest has told all it knows; rejects when it does not come. */
   guestReady(timeoutMs: number): Promise<void>;
   /** Frees what the worker holds of it: the socket, the journal. */
@@ -96,6 +98,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
     idleMs: undefined,
     activeMs: Date.now(),
     cgroups: undefined,
+    pid: undefined,
     guestReady: (timeoutMs) => within(ready.promise, timeoutMs),
     async release() {
       const ended = new DomainError('SESSION_ENDED', 'the sandbox was closed');

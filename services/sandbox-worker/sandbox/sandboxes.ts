@@ -8,6 +8,7 @@ import type { Stored } from '../../shared/store/session-store.ts';
 import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
 import { stateOf } from '../log/session-log.ts';
 import type { Meter } from '../meter.ts';
+import type { Networks } from '../network/networks.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
 import { guestTimeoutMs, type SandboxMaker, type SandboxPlan } from './sandbox-maker.ts';
@@ -25,6 +26,7 @@ export const installationLabel = 'dev.assay.installation';
 export interface SandboxesDeps {
   readonly engine: Engine;
   readonly maker: SandboxMaker;
+  readonly networks: Networks;
   readonly meter: Meter;
   readonly pool: WarmPool;
   readonly records: RecordKeeper;
@@ -62,7 +64,7 @@ export interface Sandboxes {
 }
 
 export function createSandboxes(deps: SandboxesDeps): Sandboxes {
-  const { engine, maker, meter, pool, records, slots, log } = deps;
+  const { engine, maker, meter, networks, pool, records, slots, log } = deps;
   const live = new Map<string, Sandbox>();
   /** What is under way for a session; the next thing waits for it. */
   const busy = new Map<string, Promise<unknown>>();
@@ -98,16 +100,22 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     return engine.image(session.image || deps.baseImage);
   }
 
+  /** The session's variables; they win over those of its network. */
+  function environmentFor({ network, env }: Session): Record<string, string> {
+    return { ...networks.environment(network), ...env };
+  }
+
   /** Makes container and guest; on failure nothing is left. */
   async function make(project: string, session: Session): Promise<ResourceLimits> {
     const { sessionId } = session;
+    networks.check(session.network);
     const image = await imageOf(session);
     const plan: SandboxPlan = {
       name: sessionId,
       project,
       sessionId,
       image,
-      env: session.env,
+      env: environmentFor(session),
       limits: completeLimits(session.limits, deps.defaultLimits),
       labels: { [installationLabel]: deps.installation, [sessionLabel]: sessionId, [projectLabel]: project },
       background: false,
@@ -116,6 +124,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     own(sandbox, sessionId);
     try {
       await maker.start(sandbox, plan);
+      await networks.attach(sessionId, session.network, sandbox);
       follow(sandbox, session);
       sandbox.log.ready();
       return limitsOf(sandbox);
@@ -129,6 +138,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   async function discard(sandbox: Sandbox, message: string): Promise<void> {
     // From here on nobody finds it: what is closed below must not be written to.
     live.delete(sandbox.sessionId);
+    networks.detach(sandbox.sessionId);
     await maker.discard(sandbox, message);
   }
 
@@ -136,13 +146,16 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     const { session } = record;
     const began = performance.now();
     if (session === undefined || pool.size === 0 || !hasRoomFor(session.sessionId)) return undefined;
+    networks.check(session.network);
     // A tag can move, so the engine is asked; the base image is the operator's, who names another to change it.
     const image = (session.image ? undefined : pool.known(deps.baseImage)) ?? (await imageOf(session));
     const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits));
     if (sandbox === undefined) return undefined;
     own(sandbox, session.sessionId);
     try {
-      const stored = await records.add(giveTo(sandbox, record, image));
+      const given = giveTo(sandbox, record, image, environmentFor(session));
+      await networks.attach(session.sessionId, session.network, sandbox);
+      const stored = await records.add(given);
       if (stored === undefined) await discard(sandbox, 'the session has a record already');
       else settleIn(sandbox, session, began);
       return stored;
@@ -283,6 +296,9 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     const sandbox = await maker.reopen(slots.open(session.sessionId), containerId);
     own(sandbox, session.sessionId);
     if (pid !== undefined) maker.enter(sandbox, pid);
+    // One that was not READY may have no network yet, or half of one.
+    const join = session.state === SessionState.CREATING ? networks.attach : networks.reattach;
+    await join(session.sessionId, session.network, sandbox);
     sandbox.paused = session.paused;
     if (session.paused) {
       sandbox.executions.freeze();

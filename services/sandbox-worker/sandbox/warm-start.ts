@@ -13,9 +13,10 @@ export function giveTo(
   sandbox: Sandbox,
   { project, session, ...rest }: SessionRecord,
   image: SandboxImage,
+  env: Readonly<Record<string, string>>,
 ): SessionRecord {
   if (session === undefined) throw new TypeError('a session record without a session');
-  const { sessionId, env } = session;
+  const { sessionId } = session;
   Object.assign(sandbox.file, { project, sessionId, env: environmentOf(image, env) });
   sandbox.slot.save(sandbox.file);
   sandbox.slot.moveTo(sessionId);

@@ -13,6 +13,7 @@ import { isTerminal } from '../../shared/session-state.ts';
 import type { Limits } from '../config.ts';
 import { checkDuration } from '../validation/field.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { offering } from './network-offer.ts';
 import { placementOrder } from './placement.ts';
 import { requestDigest } from './request-digest.ts';
 import type { SandboxStart } from './sandbox-start.ts';
@@ -54,7 +55,7 @@ export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
   const record = async (project: string, request: CreateSessionRequest, id: string): Promise<SessionRecord> => {
     claim(project, await sessions.ofProject(project));
     try {
-      const worker = placementOrder(workers.all(), start.promised)[0];
+      const worker = placementOrder(offering(workers.all(), request.network), start.promised)[0];
       if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to take a session');
       const made = newRecord(project, request, id, worker.workerId, deps);
       const warm = await deps.warmStart(worker, made);
@@ -131,6 +132,7 @@ function newRecord(
     workerId,
     ...(request.limits === undefined ? {} : { limits: request.limits }),
     ...(request.idleTimeout === undefined ? {} : { idleTimeout: request.idleTimeout }),
+    ...(request.network === undefined ? {} : { network: request.network }),
   });
   const requestDigestBytes = requestId === '' ? new Uint8Array() : requestDigest(CreateSessionRequestSchema, request);
   return create(SessionRecordSchema, {

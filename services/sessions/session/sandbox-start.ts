@@ -1,11 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
-import { SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type Network, SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance } from '../../shared/session-state.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
-import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import type { KnownWorker, WorkerDirectory } from '../worker/worker-directory.ts';
+import { offering } from './network-offer.ts';
 import { noCapacity, placementOrder } from './placement.ts';
 import type { SessionDirectory } from './session-directory.ts';
 import { sessionOf } from './session-view.ts';
@@ -58,7 +59,7 @@ export function createSandboxStart(deps: SandboxStartDeps): SandboxStart {
   /** Gives the session to the next worker with room, if it is still where it was refused. */
   const moveOn = async (record: SessionRecord, full: ReadonlySet<string>): Promise<SessionRecord> => {
     const others = workers.all().filter((worker) => !full.has(worker.record.workerId));
-    const next = others.length === 0 ? undefined : roomiest(others, promised);
+    const next = roomiest(others, sessionOf(record).network, promised);
     if (next === undefined) return fail(record, noCapacity(full.size));
     const from = sessionOf(record).workerId;
     return sessions.update(record.project, sessionOf(record).sessionId, (found) => {
@@ -90,9 +91,13 @@ export function createSandboxStart(deps: SandboxStartDeps): SandboxStart {
   };
 }
 
-function roomiest(...[workers, promised]: Parameters<typeof placementOrder>): string | undefined {
+function roomiest(
+  workers: readonly KnownWorker[],
+  network: Network | undefined,
+  promised: ReadonlyMap<string, number>,
+): string | undefined {
   try {
-    return placementOrder(workers, promised)[0]?.workerId;
+    return placementOrder(offering(workers, network), promised)[0]?.workerId;
   } catch {
     return undefined;
   }

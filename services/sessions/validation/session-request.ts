@@ -9,6 +9,7 @@ import type { Limits } from '../config.ts';
 import { checkEnv, checkLabels } from './environment.ts';
 import { checkDuration, checkRange, invalid, show } from './field.ts';
 import { checkRequestId, checkSessionId } from './identifier.ts';
+import { checkNetwork } from './network.ts';
 
 const mebibyte = 1_048_576;
 /** A reference as docker takes it: name, tag, digest. */
@@ -23,6 +24,7 @@ export function checkCreateSessionRequest(request: CreateSessionRequest, limits:
   checkEnv('env', request.env);
   if (request.ttl !== undefined) checkDuration('ttl', request.ttl, leastMs, limits.ttlMs);
   if (request.idleTimeout !== undefined) checkDuration('idle_timeout', request.idleTimeout, leastMs, limits.ttlMs);
+  if (request.network !== undefined) checkNetwork('network', request.network, limits.egressHosts);
 }
 
 export function checkUpdateSessionRequest(request: UpdateSessionRequest, limits: Limits): void {

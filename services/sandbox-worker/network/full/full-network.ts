@@ -1,0 +1,54 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { AddressRange } from '../address-range.ts';
+import { alwaysClosed } from '../closed-addresses.ts';
+import { hostNameServers, resolverConfig } from './name-servers.ts';
+import { createRuleKeeper } from './rule-keeper.ts';
+import { linkSession } from './session-link.ts';
+
+export interface FullNetworkDeps {
+  readonly installation: string;
+  readonly sessions: AddressRange;
+  readonly blocked: readonly AddressRange[];
+  /** Empty: the host's. */
+  readonly nameServers: readonly string[];
+  /** The file on the host that is the container's /etc/resolv.conf. */
+  readonly resolverFile: (containerId: string) => Promise<string>;
+}
+
+/** The public internet for a sandbox. */
+export interface FullNetwork {
+  /** Whether this worker can give it: the packet rules were installed. */
+  works(): Promise<boolean>;
+  attach(container: { readonly id: string; readonly pid: number }): Promise<void>;
+  /** Makes sure of the rules for a sandbox that has its link already. */
+  keep(): Promise<void>;
+  /** Takes the rules away; no sandbox may be attached. */
+  remove(): Promise<void>;
+}
+
+export function createFullNetwork(deps: FullNetworkDeps): FullNetwork {
+  const { installation, sessions, blocked } = deps;
+  const nameServers = deps.nameServers.length > 0 ? deps.nameServers : hostNameServers();
+  const rules = createRuleKeeper({ installation, sessions, closed: alwaysClosed, nameServers, blocked });
+  const link = { installation, sessions, unreachable: [...alwaysClosed, ...blocked], nameServers };
+  return {
+    async works() {
+      try {
+        if (process.getuid?.() !== 0 || readFileSync('/proc/sys/net/ipv4/ip_forward', 'utf8').trim() !== '1')
+          return false;
+        await rules.ensure();
+        return true;
+      } catch {
+        return false;
+      }
+    },
+    async attach({ id, pid }) {
+      const [file] = await Promise.all([deps.resolverFile(id), rules.ensure()]);
+      // Written in place: another file would not be the one that is mounted.
+      writeFileSync(file, resolverConfig(nameServers), { flag: 'r+' });
+      await linkSession(link, pid);
+    },
+    keep: rules.ensure,
+    remove: rules.remove,
+  };
+}
