@@ -1,5 +1,6 @@
 #include "execution.h"
 
+#include "nest.h"
 #include "spawn.h"
 #include "stream.h"
 #include "terminal.h"
@@ -210,31 +211,55 @@ static struct plan *free_plan(void)
 	return NULL;
 }
 
+static bool is_live_spare(const struct execution *e)
+{
+	return e->phase == PHASE_SPARE && e->status_fd >= 0 && e->pid > 0;
+}
+
+/* One whose pid is not known yet ends by itself when it finds its pipes closed. */
 static void drop_spare(struct execution *e)
 {
-	kill(e->pid, SIGKILL);
+	if (is_live_spare(e))
+		kill(e->pid, SIGKILL);
 	execution_release(e);
 }
 
-void execution_prepare(uint64_t number)
+static struct execution *any_spare(uint64_t nest)
+{
+	for (struct execution *e = table; e < table + end; e++)
+		if (e->phase == PHASE_SPARE && e->nest == nest)
+			return e;
+	return NULL;
+}
+
+struct execution *execution_spare(uint64_t nest)
+{
+	struct execution *e = any_spare(nest);
+	return e != NULL && is_live_spare(e) ? e : NULL;
+}
+
+void execution_drop_spare(uint64_t nest)
+{
+	struct execution *e = any_spare(nest);
+	if (e != NULL)
+		drop_spare(e);
+}
+
+void execution_prepare(uint64_t nest)
 {
 	struct plan *plan = free_plan();
-	struct execution *e = plan == NULL ? NULL : take_slot(number);
+	struct execution *e = plan == NULL || any_spare(nest) != NULL ? NULL : take_slot(0);
 	if (e == NULL)
 		return;
+	e->nest = nest;
 	struct spawned spawned;
-	if (spawn(&plan->start, START_GATED | START_INPUT, &spawned) != 0) {
+	if (spawn_in_nest(nest, &plan->start, START_GATED | START_INPUT, &spawned) != 0) {
 		execution_release(e);
 		return;
 	}
 	e->plan = plan;
 	if (!occupy(e, &spawned, PHASE_SPARE))
 		drop_spare(e);
-}
-
-bool execution_is_spare(const struct execution *e)
-{
-	return e->phase == PHASE_SPARE && e->status_fd >= 0;
 }
 
 /* A spare has pipes; its start says that it is to have a terminal. */
@@ -249,8 +274,9 @@ static void change_to_terminal(struct execution *e, struct start *start)
 	execution_fail(e, STEP_PIPES, (uint32_t)error);
 }
 
-bool execution_employ(struct execution *e, const uint8_t *payload, size_t length)
+bool execution_employ(struct execution *e, uint64_t number, const uint8_t *payload, size_t length)
 {
+	e->number = number;
 	struct start *start = &e->plan->start;
 	memcpy(e->plan->payload, payload, length);
 	if (!start_decode(e->plan->payload, length, start))
@@ -286,13 +312,18 @@ void execution_go(struct execution *e)
 	e->phase = PHASE_STARTING;
 }
 
-/* The child closes the status pipe by its exec, or writes why there was none. */
+/* The child closes the status pipe by its exec, or writes why there was none; one that hatched tells its pid first. */
 static void hear_status(struct execution *e)
 {
 	uint32_t report[2];
 	if (e->status_fd < 0)
 		return;
 	ssize_t got = read(e->status_fd, report, sizeof report);
+	if (got == sizeof report && report[0] == 0 && e->pid == 0) {
+		e->pid = (pid_t)report[1];
+		nest_changed(e->nest);
+		got = read(e->status_fd, report, sizeof report);
+	}
 	if (got < 0)
 		return;
 	stream_shut(&e->status_fd);
@@ -347,8 +378,10 @@ void execution_reaped(pid_t pid, int status, const struct rusage *usage)
 	if (e == table + end)
 		return; /* an orphan */
 	hear_status(e);
-	if (e->phase == PHASE_SPARE)
+	if (e->phase == PHASE_SPARE) {
+		nest_changed(e->nest);
 		execution_release(e);
+	}
 	if (e->phase == PHASE_FAILED || e->phase == PHASE_FREE)
 		return;
 	e->usage = *usage;
@@ -378,7 +411,7 @@ enum frame_type execution_owes(const struct execution *e, bool announcing)
 	if (e->phase == PHASE_FREE)
 		return 0;
 	if (e->phase == PHASE_SPARE)
-		return unsaid & 1U << SPAWNED ? SPAWNED : 0;
+		return 0; /* its nest tells of it */
 	if (unsaid & 1U << STATE)
 		return STATE;
 	if (e->phase == PHASE_GATED && (unsaid & 1U << SPAWNED))

@@ -13,7 +13,7 @@
 
 enum {
 	EXECUTIONS_MAX = 256,
-	SPARES_MAX = 4,
+	SPARES_MAX = 32, /* one for each nest */
 	OUTPUT_RING = 1 << 20,
 	INPUT_RING = 256 << 10,
 };
@@ -47,7 +47,8 @@ struct input {
 
 struct execution {
 	enum phase phase;
-	uint64_t number;
+	uint64_t number;    /* 0 for a spare */
+	uint64_t nest;      /* the spare's */
 	pid_t pid;
 	bool started, forgotten;
 	uint32_t said;      /* bit n: frame type n was said on this connection and is still true */
@@ -90,14 +91,17 @@ void execution_fail(struct execution *e, uint32_t step, uint32_t error);
 /* It ended with this wait status; what is in its pipes belongs to it. */
 void execution_end(struct execution *e, int status, uint32_t flags);
 
-/* Makes a process for an execution that will come; where it cannot, nobody is told. */
-void execution_prepare(uint64_t number);
+/* Makes a process in a nest for an execution that will come; where it cannot, nobody is told. */
+void execution_prepare(uint64_t nest);
 
-/* Gives a spare its start. False: the payload is no start. */
-bool execution_employ(struct execution *e, const uint8_t *payload, size_t length);
+/* The process that waits in a nest, and lives as far as is known; NULL for none. */
+struct execution *execution_spare(uint64_t nest);
 
-/* Whether it waits for its start, and lives as far as is known. */
-bool execution_is_spare(const struct execution *e);
+/* Gives a spare its number and its start. False: the payload is no start. */
+bool execution_employ(struct execution *e, uint64_t number, const uint8_t *payload, size_t length);
+
+/* All of them, or the one of a nest. */
+void execution_drop_spare(uint64_t nest);
 void executions_drop_spares(void);
 
 void execution_go(struct execution *e);

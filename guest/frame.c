@@ -58,11 +58,13 @@ static const struct rule {
 	[CLOSE_SHELL - WELCOME] = {0, 0, true, false},
 	[INTERRUPT - WELCOME] = {0, 0, true, false},
 	[RESIZE - WELCOME] = {4, 4, true, false},
+	[NEST - WELCOME] = {0, 0, true, false},
+	[UNNEST - WELCOME] = {0, 0, true, false},
 };
 
 static bool header_is_sound(const uint8_t *p, const struct frame *frame)
 {
-	if (frame->type < WELCOME || frame->type > RESIZE || p[6] != 0 || p[7] != 0)
+	if (frame->type < WELCOME || frame->type > UNNEST || p[6] != 0 || p[7] != 0)
 		return false;
 	const struct rule *rule = &rules[frame->type - WELCOME];
 	bool stream = rule->streamed ? frame->stream == 1 || frame->stream == 2 : frame->stream == 0;
@@ -137,9 +139,14 @@ static bool take_size(uint8_t **at, const uint8_t *end, struct start *start)
 	return true;
 }
 
+uint64_t start_nest(const uint8_t *payload)
+{
+	return (uint64_t)(payload[2] | payload[3] << 8);
+}
+
 static bool decode(uint8_t *payload, size_t length, struct start *start)
 {
-	if (length < 24 || (payload[0] & ~START_FLAGS) != 0 || payload[1] || payload[2] || payload[3])
+	if (length < 24 || (payload[0] & ~START_FLAGS) != 0 || payload[1])
 		return false;
 	start->flags = payload[0];
 	start->uid = get32(payload + 4);

@@ -17,9 +17,9 @@ enum {
 };
 
 enum frame_type {
-	HELLO = 1, STATE, SYNCED, SPAWNED, STARTED, FAILED, OUTPUT, INPUT_ACK, EXIT, CLOSED, UNKNOWN, SHELL, AWAITING,
+	HELLO = 1, STATE, SYNCED, SPAWNED, STARTED, FAILED, OUTPUT, INPUT_ACK, EXIT, CLOSED, UNKNOWN, SHELL, AWAITING, NESTED,
 	WELCOME = 64, START, GO, ACK, INPUT, INPUT_END, SIGNAL, FORGET, PREPARE,
-	OPEN_SHELL, SHELL_START, CLOSE_SHELL, INTERRUPT, RESIZE,
+	OPEN_SHELL, SHELL_START, CLOSE_SHELL, INTERRUPT, RESIZE, NEST, UNNEST,
 };
 
 enum { START_GATED = 1, START_INPUT = 2, START_PLACED = 4, START_TERMINAL = 8 };
@@ -65,6 +65,9 @@ size_t decoder_room(struct decoder *d, uint8_t **at);
 
 /* The payload points into the decoder and is valid until the next decoder_room. */
 enum decoded decoder_next(struct decoder *d, struct frame *frame);
+
+/* The nest whose spare a start asks for, 0 for none. */
+uint64_t start_nest(const uint8_t *payload);
 
 /* Terminates the strings in place, so it may be called once for a payload. */
 bool start_decode(uint8_t *payload, size_t length, struct start *start);

@@ -2,6 +2,7 @@
 #include "confine.h"
 #include "execution.h"
 #include "link.h"
+#include "nest.h"
 #include "shell-watch.h"
 #include "shell.h"
 #include "spawn.h"
@@ -45,7 +46,7 @@ static void reap(void)
 	int status;
 	pid_t pid;
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
-		if (!shell_reaped(pid, status))
+		if (!shell_reaped(pid, status) && !nest_reaped(pid))
 			execution_reaped(pid, status, &usage);
 }
 

@@ -2,6 +2,7 @@
 
 #include "execution.h"
 #include "kill.h"
+#include "nest.h"
 #include "say.h"
 #include "shell-watch.h"
 #include "shell.h"
@@ -32,15 +33,14 @@ static bool obey_start(struct frame *frame)
 {
 	static struct start start;
 	struct execution *e = execution_find(frame->number);
-	if (e != NULL && execution_is_spare(e)) {
-		highest = frame->number > highest ? frame->number : highest;
-		return execution_employ(e, frame->payload, frame->length);
+	struct execution *spare = frame->number > highest ? execution_spare(start_nest(frame->payload)) : NULL;
+	if (spare != NULL) {
+		highest = frame->number;
+		return execution_employ(spare, frame->number, frame->payload, frame->length);
 	}
 	if (!start_decode(frame->payload, frame->length, &start))
 		return false;
 	if (frame->number > highest) {
-		if (e != NULL)
-			execution_release(e); /* a spare that died */
 		if (execution_open(frame->number, &start) == NULL)
 			say_failed(frame->number, STEP_TABLE, EAGAIN); /* not counted as seen, so it may be tried again */
 		else
@@ -127,6 +127,18 @@ static void obey_forget(struct execution *e)
 		execution_release(e);
 }
 
+static void obey_nest(const struct frame *frame)
+{
+	if (frame->type == NEST) {
+		nest_open(frame->number);
+	} else if (frame->type == PREPARE) {
+		execution_prepare(frame->number);
+	} else {
+		execution_drop_spare(frame->number);
+		nest_close(frame->number);
+	}
+}
+
 bool obey(struct frame *frame)
 {
 	if (!welcomed || frame->type == WELCOME) {
@@ -134,6 +146,7 @@ bool obey(struct frame *frame)
 			return false;
 		welcomed = true;
 		executions_drop_spares(); /* this worker may not know of them */
+		nests_close();
 		say_everything();
 		return true;
 	}
@@ -145,12 +158,14 @@ bool obey(struct frame *frame)
 		return obey_shell_start(frame);
 	if (frame->type == SIGNAL && (get32(frame->payload) > 64 || get32(frame->payload + 4) - 1 > 2))
 		return false;
+	if (frame->type == NEST || frame->type == PREPARE || frame->type == UNNEST) {
+		obey_nest(frame);
+		return true;
+	}
 	struct execution *e = execution_find(frame->number);
-	if (frame->type == PREPARE && e == NULL && frame->number > highest)
-		execution_prepare(frame->number);
 	if (e == NULL)
 		obey_for_shell(frame);
-	if (e == NULL || e->phase == PHASE_SPARE || frame->type == PREPARE)
+	if (e == NULL)
 		return true;
 	if (frame->type == GO)
 		execution_go(e);

@@ -2,6 +2,7 @@
 
 #include "execution.h"
 #include "frame.h"
+#include "nest.h"
 #include "shell.h"
 
 #include <string.h>
@@ -193,6 +194,19 @@ static bool add_replies(void)
 	return reply_count == 0;
 }
 
+static bool add_nests(void)
+{
+	pid_t pid;
+	while (batch_has_room()) {
+		uint64_t number = nest_owes(&pid);
+		if (number == 0)
+			return true;
+		const struct execution *spare = execution_spare(number);
+		put32(put32(add_frame(NESTED, 0, number, 8, 0), (uint32_t)pid), spare == NULL ? 0 : (uint32_t)spare->pid);
+	}
+	return false;
+}
+
 static void compose(uint64_t highest, const uint8_t *secret)
 {
 	heads_used = batch_bytes = 0;
@@ -215,7 +229,7 @@ static void compose(uint64_t highest, const uint8_t *secret)
 		add_frame(SYNCED, 0, 0, 0, 0);
 		synced = true;
 	}
-	if (!add_replies())
+	if (!add_replies() || !add_nests())
 		return;
 	for (unsigned i = 0; i < executions_end() && batch_has_room(); i++) {
 		turn = turn + 1 < executions_end() ? turn + 1 : 0;

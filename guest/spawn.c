@@ -2,6 +2,7 @@
 
 #include "execution.h"
 #include "link.h"
+#include "nest.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ enum { STATUS_FD = 3, GATE_FD = 4, FIRST_UNUSED_FD = 5, HIGH_FD = 16, OPEN_FDS_M
 static struct rlimit files;
 static char child_score[8] = "500";
 static int status_fd; /* in a child */
+static bool hatched;  /* in a child of a nest */
 
 bool spawn_prepare(void)
 {
@@ -46,6 +48,13 @@ static _Noreturn void give_up(uint32_t step)
 	ssize_t ignored = write(status_fd, report, sizeof report);
 	(void)ignored;
 	_exit(127);
+}
+
+static void tell_pid(void)
+{
+	uint32_t report[2] = {0, (uint32_t)getpid()};
+	if (write(status_fd, report, sizeof report) != sizeof report)
+		_exit(127); /* the guest wants it no more */
 }
 
 static void reset_signals(void)
@@ -134,6 +143,8 @@ static _Noreturn void run_child(const struct start *start, const int ends[5])
 	reset_signals();
 	setsid(); /* cannot fail: a new child leads no group */
 	arrange_descriptors(ends);
+	if (hatched)
+		tell_pid();
 	char go;
 	if (ends[GATE_FD] >= 0 && read(GATE_FD, &go, 1) != 1)
 		_exit(127); /* the guest is gone */
@@ -181,7 +192,42 @@ static bool unblock(int fd)
 	return fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
+_Noreturn void spawn_hatch(const struct start *start, const int ends[5])
+{
+	hatched = true;
+	run_child(start, ends);
+}
+
+void spawn_keep_only(int *fd)
+{
+	int high = lift(*fd);
+	if (high < 0 || dup3(high, STATUS_FD, O_CLOEXEC) < 0)
+		_exit(127);
+	*fd = STATUS_FD;
+	close_from(STATUS_FD + 1);
+}
+
+static pid_t forked(const struct start *start, const int ends[5])
+{
+	pid_t pid = fork();
+	if (pid == 0)
+		run_child(start, ends);
+	return pid;
+}
+
+static pid_t laid(uint64_t nest, const struct start *start, const int ends[5])
+{
+	struct egg egg = {.start = start};
+	memcpy(egg.ends, ends, sizeof egg.ends);
+	return nest_lay(nest, &egg) ? 0 : -1;
+}
+
 int spawn(const struct start *start, uint8_t flags, struct spawned *spawned)
+{
+	return spawn_in_nest(0, start, flags, spawned);
+}
+
+int spawn_in_nest(uint64_t nest, const struct start *start, uint8_t flags, struct spawned *spawned)
 {
 	int own[5] = {-1, -1, -1, -1, -1}, child[5] = {-1, -1, -1, -1, -1};
 	bool gated = flags & START_GATED, pipes = !(flags & START_TERMINAL), input = pipes && (flags & START_INPUT),
@@ -193,10 +239,8 @@ int spawn(const struct start *start, uint8_t flags, struct spawned *spawned)
 	    open_pipe(gated, &child[GATE_FD], &own[GATE_FD]) && unblock(own[0]) && unblock(own[1]) && unblock(own[2]) &&
 	    unblock(own[STATUS_FD])) {
 		step = STEP_FORK;
-		pid = fork();
+		pid = nest == 0 ? forked(start, child) : laid(nest, start, child);
 	}
-	if (pid == 0)
-		run_child(start, child);
 	close_all(child, 5);
 	if (pid < 0) {
 		close_all(own, 5);

@@ -23,5 +23,13 @@ int spawn(const struct start *start, uint8_t flags, struct spawned *spawned);
 
 /* Among the flags, never on the wire: no pipes for the output, it goes to nobody. */
 enum { SPAWN_MUTE = 128 };
+/* The same by way of a nest: the pid comes as the first report of the status pipe, with a step of 0. */
+int spawn_in_nest(uint64_t nest, const struct start *start, uint8_t flags, struct spawned *spawned);
+
+/* In a nest: closes every descriptor but 0 to 2 and this one, which it moves. */
+void spawn_keep_only(int *fd);
+
+/* In a child of a nest: tells its pid and goes the way of all children. */
+_Noreturn void spawn_hatch(const struct start *start, const int ends[5]);
 
 #endif

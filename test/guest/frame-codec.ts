@@ -14,6 +14,7 @@ export const type = {
   UNKNOWN: 11,
   SHELL: 12,
   AWAITING: 13,
+  NESTED: 14,
   WELCOME: 64,
   START: 65,
   GO: 66,
@@ -28,6 +29,8 @@ export const type = {
   CLOSE_SHELL: 75,
   INTERRUPT: 76,
   RESIZE: 77,
+  NEST: 78,
+  UNNEST: 79,
 } as const;
 
 export interface Frame {
@@ -43,7 +46,9 @@ export interface StartRequest {
   readonly cwd?: string;
   readonly gated?: boolean;
   readonly input?: boolean;
-  /** The process was prepared and needs no GO. */
+  /** The nest whose process runs it. */
+  readonly nest?: number;
+  /** A process that was prepared needs no GO. */
   readonly placed?: boolean;
   /** Run it on a terminal of this size. */
   readonly terminal?: { readonly rows: number; readonly columns: number };
@@ -87,7 +92,11 @@ export function readU64(bytes: Buffer, at: number): number {
 export function encodeStart(number: number, request: StartRequest, kind: number = type.START): Buffer {
   const env = request.env ?? ['PATH=/usr/local/bin:/usr/bin:/bin'];
   const flags =
-    (request.gated ? 1 : 0) | (request.input ? 2 : 0) | (request.placed ? 4 : 0) | (request.terminal ? 8 : 0);
+    (request.gated ? 1 : 0) |
+    (request.input ? 2 : 0) |
+    (request.placed ? 4 : 0) |
+    (request.terminal ? 8 : 0) |
+    ((request.nest ?? 0) << 16);
   const strings = [request.cwd ?? '/', ...request.argv, ...env].flatMap((text) => {
     const bytes = Buffer.from(text);
     return [u32(bytes.length), bytes];

@@ -11,6 +11,17 @@ export interface ExecutionCgroup {
   remove(): Promise<boolean>;
 }
 
+/**
+ * A cgroup that holds one execution after another, with a process of the guest that stays in it and forks each of them
+ * there. That process is in nobody's way: it is neither counted as populating it nor killed.
+ */
+export interface NestCgroup extends ExecutionCgroup {
+  /** Makes it fit for the next execution; false where the last one left processes, memory or kills behind. */
+  renew(): boolean;
+  /** Gives up the process that stays: whatever is in it from now on is the execution's. */
+  abandon(): void;
+}
+
 export interface ExecutionUsage {
   readonly cpuMicros: number;
   readonly peakMemoryBytes: number;
@@ -21,8 +32,12 @@ export interface ExecutionUsage {
 export interface ContainerCgroups {
   /** The execution's cgroup, which exists once a process was placed in it. */
   execution(number: bigint): ExecutionCgroup;
-  /** The execution's cgroup if it was made before, by this worker or by the one before it. */
-  existing(number: bigint): ExecutionCgroup | undefined;
+  /** A cgroup for a nest that was never used, or undefined where they cannot be used again. */
+  nest(number: number): NestCgroup | undefined;
+  /** The highest number that a nest was given so far. */
+  readonly lastNest: number;
+  /** The execution's cgroup if it was made before, by this worker or by the one before it; `nest` unless 0. */
+  existing(number: bigint, nest: number): ExecutionCgroup | undefined;
 }
 
 /** createExecutionCgroups (execution-cgroups.ts) makes it. */

@@ -3,9 +3,9 @@ import { placeChild, removeCgroups } from './placement.ts';
 import type { Answer, Order } from './placer.ts';
 
 parentPort?.on('message', (order: Order) => {
-  const done =
+  const answer: Answer =
     order.type === 'place'
-      ? placeChild(order.container, order.directories, order.namespacePid)
-      : removeCgroups(order.directories);
-  parentPort?.postMessage({ id: order.id, done } satisfies Answer);
+      ? { id: order.id, pid: placeChild(order.container, order.directories, order.namespacePid) }
+      : { id: order.id, removed: removeCgroups(order.directories) };
+  parentPort?.postMessage(answer);
 });

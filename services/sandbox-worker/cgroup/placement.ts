@@ -2,16 +2,21 @@ import { join } from 'node:path';
 import { type ContainerProcess, findChild } from './container-process.ts';
 import { makeCgroup, removeCgroup, writeControl } from './control-file.ts';
 
-/** Makes the cgroups of an execution and moves its waiting child in; false where the child or the container is gone. */
-export function placeChild(container: ContainerProcess, directories: readonly string[], namespacePid: number): boolean {
+/** Makes the cgroups of an execution and moves its waiting child in. The child's pid here, or undefined where it or the container is gone. */
+export function placeChild(
+  container: ContainerProcess,
+  directories: readonly string[],
+  namespacePid: number,
+): number | undefined {
   try {
     for (const directory of directories) makeCgroup(directory);
   } catch {
-    return false;
+    return undefined;
   }
   const pid = findChild(container, namespacePid);
-  if (pid === undefined) return false;
-  return directories.every((directory) => writeControl(join(directory, 'cgroup.procs'), String(pid)));
+  if (pid === undefined) return undefined;
+  const moved = directories.every((directory) => writeControl(join(directory, 'cgroup.procs'), String(pid)));
+  return moved ? pid : undefined;
 }
 
 /** Removes the cgroups of an execution; false while they hold processes. */

@@ -10,7 +10,9 @@ export type Order = { readonly id: number; readonly directories: readonly string
 /** What it answers. */
 export interface Answer {
   readonly id: number;
-  readonly done: boolean;
+  /** Where the child was placed: its pid here. */
+  readonly pid?: number | undefined;
+  readonly removed?: boolean;
 }
 
 /**
@@ -18,31 +20,32 @@ export interface Answer {
  * quiet point, a millisecond or two, and the event loop has better things to do.
  */
 export interface Placer {
-  place(container: ContainerProcess, directories: readonly string[], namespacePid: number): Promise<boolean>;
+  /** Resolves with the child's pid here, or undefined where it cannot be placed. */
+  place(container: ContainerProcess, directories: readonly string[], namespacePid: number): Promise<number | undefined>;
   remove(directories: readonly string[]): Promise<boolean>;
 }
 
 export function createPlacer(): Placer {
-  const waiting = new Map<number, (done: boolean) => void>();
+  const waiting = new Map<number, (answer: Answer) => void>();
   let last = 0;
   let thread: Worker | undefined;
 
   function start(): Worker {
     const started = new Worker(new URL('./placement-thread.ts', import.meta.url));
     started.unref();
-    started.on('message', ({ id, done }: Answer) => {
-      waiting.get(id)?.(done);
-      waiting.delete(id);
+    started.on('message', (answer: Answer) => {
+      waiting.get(answer.id)?.(answer);
+      waiting.delete(answer.id);
     });
     started.on('error', () => {
       thread = undefined;
-      for (const give of waiting.values()) give(false);
+      for (const [id, give] of waiting) give({ id });
       waiting.clear();
     });
     return started;
   }
 
-  function ask(order: (id: number) => Order): Promise<boolean> {
+  function ask(order: (id: number) => Order): Promise<Answer> {
     thread ??= start();
     const id = ++last;
     return new Promise((resolve) => {
@@ -52,8 +55,8 @@ export function createPlacer(): Placer {
   }
 
   return {
-    place: (container, directories, namespacePid) =>
-      ask((id) => ({ id, type: 'place', container, directories, namespacePid })),
-    remove: (directories) => ask((id) => ({ id, type: 'remove', directories })),
+    place: async (container, directories, namespacePid) =>
+      (await ask((id) => ({ id, type: 'place', container, directories, namespacePid }))).pid,
+    remove: async (directories) => (await ask((id) => ({ id, type: 'remove', directories }))).removed ?? false,
   };
 }

@@ -1,21 +1,17 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ContainerProcess, cgroupPaths, ownPath } from './container-process.ts';
-import { makeCgroup, readControl, readField, readNumber, readPids, writeControl } from './control-file.ts';
-import type { ContainerCgroups, ExecutionCgroup } from './execution-cgroup.ts';
-import { signalFrozen } from './frozen-signal.ts';
+import type { ContainerCgroups } from './execution-cgroup.ts';
 import type { Placer } from './placer.ts';
+import { createV1Execution, type Directories } from './v1-execution.ts';
+import { createV1Nest } from './v1-nest.ts';
 
 export const v1Hierarchies = ['memory', 'freezer', 'cpuacct'] as const;
 
-/** How often the freezer is looked at before it is taken for stuck; each look is some microseconds. */
-const freezeLooks = 200;
-const gatherRounds = 16;
+const nestPrefix = 'assay-nest-';
 
-interface Directories {
-  readonly memory: string;
-  readonly freezer: string;
-  readonly cpuacct: string;
+function nestNumber(name: string): number {
+  return name.startsWith(nestPrefix) ? Number(name.slice(nestPrefix.length)) || 0 : 0;
 }
 
 /**
@@ -26,70 +22,22 @@ export function openV1Container(container: ContainerProcess, placer: Placer): Co
   const paths = cgroupPaths(container);
   const below = (name: string) => join(container.root, name, ownPath(paths, name));
   const parent: Directories = { memory: below('memory'), freezer: below('freezer'), cpuacct: below('cpuacct') };
-  const child = (number: bigint): Directories => ({
-    memory: join(parent.memory, `assay-${number}`),
-    freezer: join(parent.freezer, `assay-${number}`),
-    cpuacct: join(parent.cpuacct, `assay-${number}`),
+  const named = (name: string): Directories => ({
+    memory: join(parent.memory, name),
+    freezer: join(parent.freezer, name),
+    cpuacct: join(parent.cpuacct, name),
   });
+  const child = (number: bigint): Directories => named(`assay-${number}`);
+  const nest = (number: number): Directories => named(`${nestPrefix}${number}`);
   return {
     execution(number) {
       return createV1Execution(container, child(number), placer);
     },
-    existing(number) {
-      const directories = child(number);
+    nest: (number) => createV1Nest(container, nest(number), placer),
+    lastNest: readdirSync(parent.memory).reduce((last, name) => Math.max(last, nestNumber(name)), 0),
+    existing(number, nested) {
+      const directories = nested > 0 ? nest(nested) : child(number);
       return existsSync(directories.memory) ? createV1Execution(container, directories, placer) : undefined;
     },
   };
-}
-
-function createV1Execution(
-  container: ContainerProcess,
-  { memory, freezer, cpuacct }: Directories,
-  placer: Placer,
-): ExecutionCgroup {
-  // The memory comes last, since it says who belongs to the execution: a process in it is counted by the other too.
-  const directories = [cpuacct, memory];
-  const state = join(freezer, 'freezer.state');
-  const pids = (): number[] => readPids(join(memory, 'cgroup.procs'));
-  return {
-    place: (namespacePid) => placer.place(container, directories, namespacePid),
-    kill: (signal) =>
-      signalFrozen(
-        { freeze: () => gather(freezer, pids) && freeze(state), thaw: () => void writeControl(state, 'THAWED'), pids },
-        signal,
-      ),
-    usage() {
-      const peakMemoryBytes = readNumber(join(memory, 'memory.max_usage_in_bytes'));
-      if (peakMemoryBytes === 0) return undefined;
-      return {
-        cpuMicros: Math.round(readNumber(join(cpuacct, 'cpuacct.usage')) / 1000),
-        peakMemoryBytes,
-        oomKills: readField(join(memory, 'memory.oom_control'), 'oom_kill'),
-      };
-    },
-    populated: () => pids().length > 0,
-    // Looked at first, so that a busy one keeps all and can still be accounted and killed.
-    remove: async () => pids().length === 0 && placer.remove([...directories, freezer]),
-  };
-}
-
-/** Brings every process of the execution into the freezer. What they fork there is born there, so a few rounds find all. */
-function gather(freezer: string, pids: () => number[]): boolean {
-  makeCgroup(freezer);
-  const procs = join(freezer, 'cgroup.procs');
-  for (let round = 0; round < gatherRounds; round += 1) {
-    const inside = new Set(readPids(procs));
-    const outside = pids().filter((pid) => !inside.has(pid));
-    if (outside.length === 0) return true;
-    for (const pid of outside) writeControl(procs, String(pid));
-  }
-  return false;
-}
-
-function freeze(state: string): boolean {
-  if (!writeControl(state, 'FROZEN')) return false;
-  for (let look = 0; look < freezeLooks; look += 1) {
-    if (readControl(state).startsWith('FROZEN')) return true;
-  }
-  return false;
 }

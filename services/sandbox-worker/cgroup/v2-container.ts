@@ -24,6 +24,9 @@ export function openV2Container(container: ContainerProcess, placer: Placer): Co
   const child = (number: bigint): string => join(parent, `assay-${number}`);
   return {
     execution: (number) => createV2Execution(container, child(number), placer),
+    // Neither the CPU time nor, before Linux 6.12, the peak of a v2 cgroup can be set back.
+    nest: () => undefined,
+    lastNest: 0,
     existing(number) {
       return existsSync(child(number)) ? createV2Execution(container, child(number), placer) : undefined;
     },
@@ -49,7 +52,7 @@ function createV2Execution(container: ContainerProcess, directory: string, place
   const freezer = join(directory, 'cgroup.freeze');
   const events = join(directory, 'cgroup.events');
   return {
-    place: (namespacePid) => placer.place(container, [directory], namespacePid),
+    place: async (namespacePid) => (await placer.place(container, [directory], namespacePid)) !== undefined,
     kill(signal) {
       if (signal === sigkill) {
         const found = pids().length;

@@ -24,14 +24,15 @@ export interface Surroundings {
 export function acceptRequest(
   number: bigint,
   request: ExecuteRequest,
-  acceptedMs: number,
+  accepted: { readonly ms: number; readonly nest: number },
   around: Surroundings,
 ): { spec: ExecutionSpec; startSpec: () => StartSpec } {
   const env = { ...around.env, ...request.env };
   return {
     spec: {
       number,
-      acceptedMs,
+      acceptedMs: accepted.ms,
+      nest: accepted.nest,
       id: request.executionId,
       fingerprint: fingerprintOf(request),
       summary: summaryOf(request),
@@ -42,7 +43,7 @@ export function acceptRequest(
     },
     startSpec: () => ({
       gated: false,
-      placed: false,
+      nest: 0,
       inputOpen: request.inputOpen,
       workingDirectory: request.workingDirectory || around.workingDirectory,
       args: argumentsOf(number, request, around),

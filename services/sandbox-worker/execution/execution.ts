@@ -23,10 +23,10 @@ import { beginDoom, type Doom, type DoomReason } from './doom.ts';
 import { type ExecutionTrace, traceExecution } from './execution-trace.ts';
 import { createInput, type Input } from './input.ts';
 import type { Journal } from './journal.ts';
+import type { Nest, Nests } from './nests.ts';
 import { createOutput, type Output } from './output.ts';
 import { refusalOf } from './refusal.ts';
 import { endOf, lostResult, resultOf } from './result.ts';
-import type { Spare } from './spare.ts';
 import type { Spool } from './spool.ts';
 import type { Holding, SpoolBudget } from './spool-budget.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
@@ -50,6 +50,8 @@ export interface ExecutionHost {
   stored(execution: Execution): void;
   /** A program ended: a good moment to prepare for the next. */
   ended(): void;
+  /** The nest of an execution that has ended. */
+  giveBack: Nests['giveBack'];
   /** Nothing more will come of it. */
   settled(execution: Execution): void;
 }
@@ -57,6 +59,8 @@ export interface ExecutionHost {
 /** What is fixed when an execution is accepted. */
 export interface ExecutionSpec {
   readonly number: bigint;
+  /** The nest that it began in, if any. */
+  readonly nest: number;
   readonly id: string;
   readonly fingerprint: string;
   readonly summary: string;
@@ -87,6 +91,7 @@ export class Execution implements Readable, Holding {
   private readonly outputs: Record<Stream, Output>;
   private readonly readers = new Set<Subscription>();
   private cgroup: ExecutionCgroup | undefined;
+  private nest: Nest | undefined;
   private deadline: Deadline | undefined;
   private startedNews: NodeJS.Timeout | undefined;
   private doomed: DoomReason | undefined;
@@ -167,10 +172,11 @@ export class Execution implements Readable, Holding {
   }
 
   /** Asks the guest to start it, in the process that was prepared for it if there is one; asking again starts nothing. */
-  begin(spare?: Spare): void {
+  begin(nest?: Nest): void {
     if (this.startSpec === undefined) return;
-    this.cgroup ??= spare?.cgroup ?? this.host.cgroups()?.execution(this.spec.number);
-    const gates = { gated: this.cgroup !== undefined, placed: spare?.placed ?? false };
+    this.nest ??= nest;
+    this.cgroup ??= nest?.cgroup ?? this.host.cgroups()?.execution(this.spec.number);
+    const gates = { gated: this.cgroup !== undefined, nest: nest?.number ?? 0 };
     this.host.send(start(this.spec.number, { ...this.startSpec(), ...gates }));
   }
 
@@ -204,7 +210,7 @@ export class Execution implements Readable, Holding {
 
   onState(stdoutAcked: number, stderrAcked: number, inputReceived: number): void {
     if (this.drained) return;
-    this.cgroup ??= this.host.cgroups()?.existing(this.spec.number);
+    this.cgroup ??= this.host.cgroups()?.existing(this.spec.number, this.spec.nest);
     this.outputs[1].recover(stdoutAcked);
     this.outputs[2].recover(stderrAcked);
     this.input.recover(inputReceived);
@@ -366,9 +372,20 @@ export class Execution implements Readable, Holding {
     this.deadline?.resume();
   }
 
+  /** Leaves the nest to the next execution, unless a process is left in it. */
+  private leaveNest(): void {
+    if (this.nest === undefined) return;
+    const outcome = this.host.giveBack(this.nest);
+    if (outcome === 'held') return;
+    this.nest = undefined;
+    // It is another's from now on.
+    if (outcome === 'kept') this.cgroup = undefined;
+  }
+
   /** Tries to free the cgroup; false while a process is left in it. */
   async removeCgroup(): Promise<boolean> {
-    return this.cgroup === undefined || this.cgroup.remove();
+    this.leaveNest();
+    return this.nest === undefined && (this.cgroup === undefined || this.cgroup.remove());
   }
 
   /** A reader of the log is done with the spool for now. */
@@ -424,6 +441,7 @@ export class Execution implements Readable, Holding {
     this.host.meter.executionEnded(EndReason[result.reason], seconds);
     this.trace?.finished(result);
     this.wakeReaders();
+    setImmediate(() => this.leaveNest());
     this.forgetIfSettled();
   }
 

@@ -3,10 +3,11 @@ import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
+import type { NestCgroup } from '../cgroup/execution-cgroup.ts';
 import { type GuestFrames, GuestViolation } from '../guest/frame.ts';
 import { acceptRequest, fingerprintOf, type Surroundings } from './accept.ts';
 import { Execution, type ExecutionHost } from './execution.ts';
-import { createSpares } from './spare.ts';
+import { createNests } from './nests.ts';
 
 /** How long the cgroups of ended executions may stay, so that they go many at a time. */
 const clearMs = 100;
@@ -39,7 +40,7 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
 }
 
 export function createExecutions(
-  host: Omit<ExecutionHost, 'stored' | 'settled' | 'ended'>,
+  host: Omit<ExecutionHost, 'stored' | 'settled' | 'ended' | 'giveBack'>,
   around: Surroundings,
   records: readonly JournalRecord[],
   limit: number,
@@ -50,13 +51,18 @@ export function createExecutions(
   const stored = new Set<Execution>();
   /** Ended, with processes left in their cgroups; looked at again when the next one ends. */
   const leftovers = new Set<Execution>();
+  /** Of nests that were given up. */
+  const abandoned = new Set<NestCgroup>();
   let last = 0n;
   let highest = 0n;
   let clearing: NodeJS.Timeout | undefined;
   let synced = false;
   let prepared = false;
 
-  const spares = createSpares(() => last + 1n, host);
+  const nests = createNests(host.cgroups, host.send, (cgroup) => {
+    abandoned.add(cgroup);
+    clearSoon();
+  });
   const executionHost: ExecutionHost = {
     ...host,
     // A warm sandbox gets its session's id after this.
@@ -68,12 +74,18 @@ export function createExecutions(
     },
     settled: settle,
     ended: () => {
-      if (prepared) spares.make();
+      if (prepared) nests.make();
     },
+    giveBack: nests.giveBack,
   };
 
-  function add(number: bigint, request: ExecuteRequest, acceptedMs: number, adopted: boolean): Execution {
-    const { spec, startSpec } = acceptRequest(number, request, acceptedMs, around);
+  function add(
+    number: bigint,
+    request: ExecuteRequest,
+    accepted: { ms: number; nest: number },
+    adopted: boolean,
+  ): Execution {
+    const { spec, startSpec } = acceptRequest(number, request, accepted, around);
     const execution = new Execution(spec, startSpec, adopted, executionHost);
     byId.set(spec.id, execution);
     byNumber.set(number, execution);
@@ -86,9 +98,9 @@ export function createExecutions(
     const traceparents = new Map<bigint, string>();
     for (const { number, record } of records) {
       if (record.case === 'accepted' && record.value.request !== undefined) {
-        const { request, time, traceparent } = record.value;
+        const { request, time, nest, traceparent } = record.value;
         if (traceparent !== '') traceparents.set(number, traceparent);
-        add(number, request, time === undefined ? 0 : timestampMs(time), true);
+        add(number, request, { ms: time === undefined ? 0 : timestampMs(time), nest }, true);
       } else byNumber.get(number)?.restore(record);
     }
     for (const execution of unsettled) {
@@ -113,7 +125,11 @@ export function createExecutions(
     host.budget.settled(execution);
     if (execution.spec.scripted) around.removeScript(execution.spec.number);
     leftovers.add(execution);
-    if (clearing === undefined) clearing = setTimeout(clear, clearMs).unref();
+    clearSoon();
+  }
+
+  function clearSoon(): void {
+    clearing ??= setTimeout(clear, clearMs).unref();
   }
 
   function clear(): void {
@@ -121,6 +137,12 @@ export function createExecutions(
     for (const execution of leftovers) {
       execution.removeCgroup().then(
         (gone) => gone && leftovers.delete(execution),
+        () => {},
+      );
+    }
+    for (const cgroup of abandoned) {
+      cgroup.remove().then(
+        (gone) => (gone ? abandoned.delete(cgroup) : clearSoon()),
         () => {},
       );
     }
@@ -146,12 +168,14 @@ export function createExecutions(
         throw new DomainError('EXECUTION_QUOTA', message, { limit: String(limit) });
       }
       const number = last + 1n;
-      const acceptedMs = Date.now();
-      const accepted = { request, time: timestampFromMs(acceptedMs), traceparent: traceparent ?? '' };
+      const ms = Date.now();
+      const nest = synced ? nests.take() : undefined;
+      const place = { ms, nest: nest?.number ?? 0 };
+      const accepted = { request, time: timestampFromMs(ms), nest: place.nest, traceparent: traceparent ?? '' };
       host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
-      const execution = add(number, request, acceptedMs, false);
+      const execution = add(number, request, place, false);
       execution.follow(traceparent);
-      if (synced) execution.begin(spares.take(number));
+      if (synced) execution.begin(nest);
       return execution;
     },
     find(id) {
@@ -162,7 +186,7 @@ export function createExecutions(
     at: (number) => byNumber.get(number),
     prepare() {
       prepared = true;
-      if (synced) spares.make();
+      if (synced) nests.make();
     },
     list(after, count) {
       const found: Execution[] = [];
@@ -176,22 +200,21 @@ export function createExecutions(
       if (seen > last) throw new GuestViolation(`execution ${seen} was never started`);
       highest = seen;
       synced = false;
-      spares.drop();
+      nests.drop();
     },
     disconnected() {
       synced = false;
-      spares.drop();
+      nests.drop();
     },
     synced() {
       synced = true;
       // In order: the guest runs a number only once, and only if none above it was seen.
       for (const execution of unsettled) if (execution.spec.number > highest) execution.begin();
-      if (prepared) spares.make();
+      if (prepared) nests.make();
     },
     state: (number, stdout, stderr, received) => known(number).onState(stdout, stderr, received),
-    spawned(number, pid) {
-      if (!spares.spawned(number, pid)) void known(number).onSpawned(pid);
-    },
+    nested: nests.nested,
+    spawned: (number, pid) => void known(number).onSpawned(pid),
     started: (number) => known(number).onStarted(),
     failed: (number, step, errno) => known(number).onFailed(step, errno),
     output: (number, stream, offset, data) => known(number).onOutput(stream, offset, data),

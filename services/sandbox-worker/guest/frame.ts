@@ -24,6 +24,7 @@ export interface GuestFrames {
   exit(number: bigint, exit: GuestExit): void;
   closed(number: bigint, stdoutBytes: number, stderrBytes: number): void;
   unknown(number: bigint): void;
+  nested(nest: number, pid: number, sparePid: number): void;
 }
 
 /** How a program ended, as wait4 told the guest. */
@@ -51,6 +52,7 @@ const payloadBytes: Readonly<Record<number, number>> = {
   9: 56,
   10: 16,
   11: 0,
+  14: 8,
 };
 
 /** Turns the socket's bytes into calls. Holds at most one header or one control frame; throws GuestViolation. */
@@ -156,6 +158,9 @@ function deliver(frame: Buffer, frames: GuestFrames): void {
     case 11:
       frames.unknown(number);
       return;
+    case 14:
+      frames.nested(Number(number), frame.readUInt32LE(at), frame.readUInt32LE(at + 4));
+      return;
   }
 }
 
@@ -188,8 +193,8 @@ export function welcome(): Buffer {
 export interface StartSpec {
   /** Whether the process waits until it was placed in its cgroup. */
   readonly gated: boolean;
-  /** Whether that was done before, if it was prepared. */
-  readonly placed: boolean;
+  /** The nest whose waiting process is to run it, which then waits for nothing. 0: none. */
+  readonly nest: number;
   readonly inputOpen: boolean;
   readonly workingDirectory: string;
   readonly args: readonly (string | Uint8Array)[];
@@ -201,7 +206,8 @@ export function start(number: bigint, spec: StartSpec): Buffer {
   const payload = 20 + texts.reduce((sum, text) => sum + 4 + text.length, 0);
   const buffer = frame(65, number, payload);
   let at = headerBytes;
-  buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0) | (spec.placed ? 4 : 0);
+  buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0) | (spec.nest > 0 ? 4 : 0);
+  buffer.writeUInt16LE(spec.nest, at + 2);
   buffer.writeUInt32LE(0xffffffff, at + 4);
   buffer.writeUInt32LE(0xffffffff, at + 8);
   buffer.writeUInt32LE(spec.args.length, at + 12);
@@ -248,9 +254,18 @@ export function signal(number: bigint, signo: number, scope: 1 | 2 | 3): Buffer 
   return buffer;
 }
 
-/** Asks for a process before it is known what it will run. */
-export function prepare(number: bigint): Buffer {
-  return frame(72, number, 0);
+/** Asks for a process that stays in a cgroup. */
+export function nest(number: number): Buffer {
+  return frame(78, BigInt(number), 0);
+}
+
+/** Asks for a process in a nest before it is known what it will run. */
+export function prepare(number: number): Buffer {
+  return frame(72, BigInt(number), 0);
+}
+
+export function unnest(number: number): Buffer {
+  return frame(79, BigInt(number), 0);
 }
 
 export function forget(number: bigint): Buffer {

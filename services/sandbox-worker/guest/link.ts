@@ -117,6 +117,7 @@ export async function listenForGuest(
       exit: proven(events.exit),
       closed: proven(events.closed),
       unknown: proven(events.unknown),
+      nested: proven(events.nested),
     };
   }
 

@@ -107,14 +107,14 @@ describe.runIf(cgroups.kind === 'v1')('on a host with cgroup v1', () => {
     const placed = await place('echo up > /run/assay/up; sleep 1000');
     const { container, engine, id, pid } = placed;
     const successor = createExecutionCgroups({ log }).container(pid);
-    expect(successor?.existing(1n)?.populated()).toBe(true);
-    expect(successor?.existing(7n)).toBeUndefined();
-    expect(successor?.existing(1n)?.kill(sigkill)).toBeGreaterThanOrEqual(1);
+    expect(successor?.existing(1n, 0)?.populated()).toBe(true);
+    expect(successor?.existing(7n, 0)).toBeUndefined();
+    expect(successor?.existing(1n, 0)?.kill(sigkill)).toBeGreaterThanOrEqual(1);
     await ended(placed);
     expect(await container.execution(1n).place(999_999)).toBe(false);
     await engine.remove(id);
     expect(cgroups.container(pid)).toBeUndefined();
-    expect(successor?.existing(1n)).toBeUndefined();
+    expect(successor?.existing(1n, 0)).toBeUndefined();
   });
 
   test('the process of this worker is not mistaken for a container', () => {

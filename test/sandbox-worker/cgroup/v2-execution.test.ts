@@ -42,8 +42,8 @@ test('the processes move to a leaf before controllers are enabled', async () => 
 test('a container whose processes already moved is found at the same place', async () => {
   write('proc/50/cgroup', '0::/docker/abc/assay-init\n');
   write('cgroup/docker/abc/assay-3/cgroup.procs', '');
-  expect(open().container(50)?.existing(3n)).toBeDefined();
-  expect(open().container(50)?.existing(4n)).toBeUndefined();
+  expect(open().container(50)?.existing(3n, 0)).toBeDefined();
+  expect(open().container(50)?.existing(4n, 0)).toBeUndefined();
 });
 
 test('the waiting child is placed by its pid in the container', async () => {

@@ -908,6 +908,13 @@ export declare type JournalAccepted = Message<"assay.worker.v1.JournalAccepted">
    * @generated from field: string traceparent = 3;
    */
   traceparent: string;
+
+  /**
+   * The nest whose cgroup holds it. 0: it has a cgroup of its own.
+   *
+   * @generated from field: uint32 nest = 4;
+   */
+  nest: number;
 };
 
 /**

@@ -1,0 +1,92 @@
+import { closeSync, openSync, readSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ContainerProcess } from './container-process.ts';
+import { readPids } from './control-file.ts';
+import type { NestCgroup } from './execution-cgroup.ts';
+import type { Placer } from './placer.ts';
+import { createV1Execution, type Directories } from './v1-execution.ts';
+
+/** What an execution may leave charged, page cache mostly: the next one's peak is counted from there, so it must be little. */
+const leftMemoryBytes = 1_048_576;
+
+/** The control files of a nest, which stay open: opening one costs several times what reading it does. */
+interface Controls {
+  readonly procs: number;
+  readonly cpu: number;
+  readonly peak: number;
+  readonly memory: number;
+  readonly oom: number;
+}
+
+const text = Buffer.alloc(4_096);
+
+function read(fd: number): string {
+  return text.toString('latin1', 0, readSync(fd, text, 0, text.length, 0));
+}
+
+export function createV1Nest(container: ContainerProcess, directories: Directories, placer: Placer): NestCgroup {
+  const { memory, cpuacct } = directories;
+  let controls: Controls | undefined;
+  /** The process that stays. */
+  let resident = 0;
+  /** What was charged when the present execution began. */
+  let chargedBytes = 0;
+
+  const pids = (): number[] => readPids(join(memory, 'cgroup.procs')).filter((pid) => pid !== resident);
+
+  function close(): void {
+    for (const fd of Object.values(controls ?? {})) closeSync(fd);
+    controls = undefined;
+  }
+
+  const execution = createV1Execution(container, directories, placer, pids);
+  return {
+    ...execution,
+    async place(namespacePid) {
+      const pid = await placer.place(container, [cpuacct, memory], namespacePid);
+      if (pid === undefined) return false;
+      // A process that could not be prepared comes in later, by the ordinary way.
+      if (controls === undefined) {
+        resident = pid;
+        controls = open(directories);
+      }
+      return true;
+    },
+    usage() {
+      if (controls === undefined) return undefined;
+      return {
+        cpuMicros: Math.round(Number(read(controls.cpu)) / 1000),
+        peakMemoryBytes: Math.max(0, Number(read(controls.peak)) - chargedBytes),
+        oomKills: Number(/^oom_kill (\d+)/m.exec(read(controls.oom))?.[1] ?? 0),
+      };
+    },
+    renew() {
+      if (controls === undefined || resident === 0) return false;
+      if (read(controls.procs) !== `${resident}\n` || !read(controls.oom).includes('oom_kill 0')) return false;
+      const charged = Number(read(controls.memory));
+      if (charged > leftMemoryBytes) return false;
+      writeSync(controls.cpu, '0', 0);
+      writeSync(controls.peak, '0', 0);
+      chargedBytes = charged;
+      return true;
+    },
+    abandon() {
+      resident = 0;
+    },
+    async remove() {
+      const gone = await execution.remove();
+      if (gone) close();
+      return gone;
+    },
+  };
+}
+
+function open({ memory, cpuacct }: Directories): Controls {
+  return {
+    procs: openSync(join(memory, 'cgroup.procs'), 'r'),
+    cpu: openSync(join(cpuacct, 'cpuacct.usage'), 'r+'),
+    peak: openSync(join(memory, 'memory.max_usage_in_bytes'), 'r+'),
+    memory: openSync(join(memory, 'memory.usage_in_bytes'), 'r'),
+    oom: openSync(join(memory, 'memory.oom_control'), 'r'),
+  };
+}

@@ -1,0 +1,150 @@
+import { existsSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { encodeFrame, type, u64 } from './frame-codec.ts';
+import { createGuestBuild, type GuestBuild, type GuestProcess, startGuest } from './guest-process.ts';
+import { readExit } from './test-worker.ts';
+
+let build: GuestBuild;
+let guest: GuestProcess;
+
+beforeAll(async () => {
+  build = await createGuestBuild();
+  await build.make(`${build.directory}/guest`);
+});
+afterAll(() => build.remove());
+beforeEach(async () => {
+  guest = await startGuest(build);
+  await guest.worker.frame(type.SYNCED);
+});
+afterEach(() => guest.stop());
+
+/** Asks for a nest and resolves with its pid. */
+async function nest(number: number): Promise<number> {
+  guest.worker.send(encodeFrame(type.NEST, number));
+  return (await guest.worker.frame(type.NESTED, number)).payload.readUInt32LE(0);
+}
+
+/** Asks for a process in a nest and resolves with its pid. */
+async function prepare(number: number): Promise<number> {
+  const from = guest.worker.frames.length;
+  guest.worker.send(encodeFrame(type.PREPARE, number));
+  const told = () => guest.worker.frames.slice(from).findLast((f) => f.type === type.NESTED && f.number === number);
+  await guest.worker.until(() => (told()?.payload.readUInt32LE(4) ?? 0) > 0);
+  return told()?.payload.readUInt32LE(4) ?? 0;
+}
+
+const gone = (pid: number) => vi.waitFor(() => expect(existsSync(`/proc/${pid}`)).toBe(false));
+const sh = (script: string) => ({ argv: ['sh', '-c', script], gated: true, placed: true, nest: 1 });
+
+test('a prepared process runs its command without GO, under the pid that was told before', async () => {
+  await nest(1);
+  const pid = await prepare(1);
+  guest.worker.start(1, sh('echo $$; ls /proc/self/fd | wc -l; cat; exit 7'));
+  expect(readExit(await guest.worker.frame(type.EXIT, 1))).toMatchObject({ signal: 0, code: 7 });
+  // Three streams and the listing itself.
+  expect(guest.worker.spool(1, 1).bytes().toString()).toBe(`${pid}\n4\n`);
+});
+
+test('a nest makes one process after another, each in a session of its own and with no signal blocked', async () => {
+  await nest(1);
+  for (const number of [1, 2, 3]) {
+    const pid = await prepare(1);
+    guest.worker.start(number, sh('ps -o sid= -p $$; grep SigBlk /proc/self/status; exit 3'));
+    expect(readExit(await guest.worker.frame(type.EXIT, number))).toMatchObject({ code: 3 });
+    const [session, blocked] = guest.worker.spool(number, 1).bytes().toString().trim().split('\n');
+    expect(Number(session)).toBe(pid);
+    expect(blocked).toBe('SigBlk:\t0000000000000000');
+  }
+});
+
+test('a prepared process waits for GO where its start says so', async () => {
+  await nest(1);
+  await prepare(1);
+  guest.worker.start(1, { argv: ['echo', 'ran'], gated: true, nest: 1 });
+  guest.worker.start(2, { argv: ['true'] });
+  await guest.worker.frame(type.EXIT, 2);
+  expect(guest.worker.frames.some((f) => f.number === 1 && f.type === type.STARTED)).toBe(false);
+  guest.worker.send(encodeFrame(type.GO, 1));
+  await guest.worker.frame(type.EXIT, 1);
+});
+
+test('a prepared process takes input, or has none', async () => {
+  await nest(1);
+  await prepare(1);
+  guest.worker.start(1, { ...sh('cat'), input: true });
+  guest.worker.send(encodeFrame(type.INPUT, 1, Buffer.concat([u64(0), Buffer.from('hello')])));
+  guest.worker.send(encodeFrame(type.INPUT_END, 1, u64(5)));
+  await guest.worker.frame(type.CLOSED, 1);
+  expect(guest.worker.spool(1, 1).bytes().toString()).toBe('hello');
+});
+
+test('a program that cannot be started in a prepared process fails with its step', async () => {
+  await nest(1);
+  await prepare(1);
+  guest.worker.start(1, { argv: ['/no/such/program'], gated: true, placed: true, nest: 1 });
+  expect((await guest.worker.frame(type.FAILED, 1)).payload.readUInt32LE(0)).toBe(5);
+});
+
+test('a prepared process that somebody killed is told of, and its command is forked and waits for GO', async () => {
+  await nest(1);
+  const pid = await prepare(1);
+  const from = guest.worker.frames.length;
+  process.kill(pid, 'SIGKILL');
+  expect((await guest.worker.frame(type.NESTED, 1, from)).payload.readUInt32LE(4)).toBe(0);
+  guest.worker.start(1, sh('exit 4'));
+  await guest.worker.frame(type.SPAWNED, 1, from);
+  guest.worker.send(encodeFrame(type.GO, 1));
+  expect(readExit(await guest.worker.frame(type.EXIT, 1))).toMatchObject({ code: 4 });
+});
+
+test('a nest that somebody killed is told of', async () => {
+  const pid = await nest(1);
+  const from = guest.worker.frames.length;
+  process.kill(pid, 'SIGTERM');
+  process.kill(pid, 'SIGKILL');
+  expect((await guest.worker.frame(type.NESTED, 1, from)).payload.readUInt32LE(0)).toBe(0);
+  guest.worker.start(1, sh('exit 4'));
+  await guest.worker.frame(type.SPAWNED, 1);
+});
+
+test('a nest hears no signal but those that cannot be blocked', async () => {
+  const pid = await nest(1);
+  for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT', 'SIGUSR1'] as const) process.kill(pid, signal);
+  await prepare(1);
+  guest.worker.start(1, sh('exit 5'));
+  expect(readExit(await guest.worker.frame(type.EXIT, 1))).toMatchObject({ code: 5 });
+});
+
+test('a nest that stands still delays nobody', async () => {
+  const pid = await nest(1);
+  process.kill(pid, 'SIGSTOP');
+  guest.worker.send(encodeFrame(type.PREPARE, 1));
+  guest.worker.start(1, sh('exit 6'));
+  await guest.worker.frame(type.SPAWNED, 1);
+  guest.worker.send(encodeFrame(type.GO, 1));
+  expect(readExit(await guest.worker.frame(type.EXIT, 1))).toMatchObject({ code: 6 });
+  guest.worker.send(encodeFrame(type.UNNEST, 1));
+  await gone(pid);
+});
+
+test('nests and prepared processes are dropped when a worker comes anew, and on request', async () => {
+  const pids = [await nest(1), await prepare(1), await nest(2), await prepare(2)];
+  guest.worker.send(encodeFrame(type.UNNEST, 2));
+  await Promise.all(pids.slice(2).map(gone));
+  guest.worker.drop();
+  await guest.worker.connected(2);
+  const hello = await guest.worker.frame(type.HELLO, undefined, 1);
+  expect(hello.payload.readBigUInt64LE(4)).toBe(0n);
+  await guest.worker.until(() => guest.worker.frames.filter((f) => f.type === type.SYNCED).length === 2);
+  guest.worker.start(1, { argv: ['true'] });
+  await guest.worker.frame(type.EXIT, 1);
+  await Promise.all(pids.map(gone));
+});
+
+test('more are asked for than there are places, and the guest goes on', async () => {
+  for (let number = 1; number <= 80; number++) {
+    guest.worker.send(encodeFrame(type.NEST, number), encodeFrame(type.PREPARE, number));
+  }
+  guest.worker.start(81, { argv: ['true'] });
+  expect(readExit(await guest.worker.frame(type.EXIT, 81))).toMatchObject({ code: 0 });
+});
