@@ -39,7 +39,7 @@ static size_t put_start(uint8_t *p)
 
 static size_t put_sound_frame(uint8_t *p)
 {
-	enum frame_type type = WELCOME + below(RESIZE - WELCOME + 1);
+	enum frame_type type = WELCOME + below(UNNEST - WELCOME + 1);
 	uint8_t payload[FRAME_ROOM] = {0};
 	size_t length = 0;
 	if (type == START || type == OPEN_SHELL)

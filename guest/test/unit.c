@@ -89,7 +89,7 @@ static void a_bad_header_is_broken_before_its_payload_comes(void)
 	CHECK(decode_one(INTERRUPT, 0, 0, 0) == DECODED_BROKEN);
 	CHECK(decode_one(RESIZE, 0, 1, 4) == DECODED_PARTIAL);
 	CHECK(decode_one(RESIZE, 0, 1, 5) == DECODED_BROKEN);
-	CHECK(decode_one(RESIZE + 1, 0, 1, 0) == DECODED_BROKEN);
+	CHECK(decode_one(UNNEST + 1, 0, 1, 0) == DECODED_BROKEN);
 }
 
 static size_t put_start(uint8_t *p, uint32_t argc, uint32_t envc, const char *const *strings, int count)

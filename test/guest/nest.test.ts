@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { encodeFrame, type, u64 } from './frame-codec.ts';
 import { createGuestBuild, type GuestBuild, type GuestProcess, startGuest } from './guest-process.ts';
+import { nest as openNest, prepare as prepareIn } from './prepared.ts';
 import { readExit } from './test-worker.ts';
 
 let build: GuestBuild;
@@ -18,21 +19,8 @@ beforeEach(async () => {
 });
 afterEach(() => guest.stop());
 
-/** Asks for a nest and resolves with its pid. */
-async function nest(number: number): Promise<number> {
-  guest.worker.send(encodeFrame(type.NEST, number));
-  return (await guest.worker.frame(type.NESTED, number)).payload.readUInt32LE(0);
-}
-
-/** Asks for a process in a nest and resolves with its pid. */
-async function prepare(number: number): Promise<number> {
-  const from = guest.worker.frames.length;
-  guest.worker.send(encodeFrame(type.PREPARE, number));
-  const told = () => guest.worker.frames.slice(from).findLast((f) => f.type === type.NESTED && f.number === number);
-  await guest.worker.until(() => (told()?.payload.readUInt32LE(4) ?? 0) > 0);
-  return told()?.payload.readUInt32LE(4) ?? 0;
-}
-
+const nest = (number: number) => openNest(guest.worker, number);
+const prepare = (number: number) => prepareIn(guest.worker, number);
 const gone = (pid: number) => vi.waitFor(() => expect(existsSync(`/proc/${pid}`)).toBe(false));
 const sh = (script: string) => ({ argv: ['sh', '-c', script], gated: true, placed: true, nest: 1 });
 

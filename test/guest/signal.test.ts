@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { type } from './frame-codec.ts';
 import { createGuestBuild, type GuestBuild, type GuestProcess, startGuest } from './guest-process.ts';
 import { readExit } from './test-worker.ts';
@@ -95,7 +95,11 @@ test('scope 3 remembers whom TERM found, when their parents are gone and they ho
 });
 
 test('scope 3 ends a program that forks without end', async () => {
-  guest.worker.start(1, sh('f() { while :; do (sleep 0.01; f) & wait; done; }; echo go; f'));
+  const fuse = `${build.directory}/fuse`;
+  writeFileSync(fuse, '');
+  // Should the guest fail, the bomb must not outlive the test.
+  onTestFinished(() => rmSync(fuse));
+  guest.worker.start(1, sh(`f() { while [ -e ${fuse} ]; do (sleep 0.01; f) & wait; done; }; echo go; f`));
   await lines(1, 1);
   guest.worker.signal(1, KILL, 3);
   await guest.worker.frame(type.CLOSED, 1);

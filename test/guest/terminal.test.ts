@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { encodeFrame, readU64, type StartRequest, type, u16, u64 } from './frame-codec.ts';
 import { createGuestBuild, type GuestBuild, type GuestProcess, run, startGuest } from './guest-process.ts';
+import { nest, prepare } from './prepared.ts';
 import { readExit } from './test-worker.ts';
 
 const WINDOW = 262_144;
@@ -67,9 +68,9 @@ test('input before GO is kept for the program', async () => {
 });
 
 test('a prepared process can have a terminal too', async () => {
-  guest.worker.send(encodeFrame(type.PREPARE, 1));
-  await guest.worker.frame(type.SPAWNED, 1);
-  onTerminal(1, 'stty size; cat', { gated: true, placed: true });
+  await nest(guest.worker, 1);
+  await prepare(guest.worker, 1);
+  onTerminal(1, 'stty size; cat', { gated: true, placed: true, nest: 1 });
   guest.worker.send(typed(1, 0, 'a\n'), inputEnd(1, 2));
   expect(await exit(1)).toMatchObject({ code: 0 });
   expect(screen(1)).toMatch(/24 80\r\n(a\r\n){1,2}$/);
