@@ -34,8 +34,14 @@ export interface SessionOptions {
 }
 
 export function withSessionOptions(command: Command): Command {
+  return withLimitOptions(
+    command.option('--image <image>', "an image that the worker has (default: the server's base image)"),
+  );
+}
+
+/** What may also differ in a session that is made from another. */
+export function withLimitOptions(command: Command): Command {
   return command
-    .option('--image <image>', "an image that the worker has (default: the server's base image)")
     .option('--memory <size>', 'memory, such as 512m', parseSize)
     .option('--cpus <number>', 'CPU cores, such as 1.5', parseCpus)
     .option('--disk <size>', 'disk, such as 2g', parseSize)

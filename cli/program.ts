@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addExecCommand } from './commands/exec.ts';
+import { addForkCommand } from './commands/fork.ts';
 import { addInfoCommand } from './commands/info.ts';
 import { addKeysCommand } from './commands/keys.ts';
 import { addLogsCommand } from './commands/logs.ts';
@@ -30,6 +31,7 @@ export function createProgram(context: Context): Command {
   addRunCommand(program, context);
   addExecCommand(program, context);
   addSessionsCommand(program, context);
+  addForkCommand(program, context);
   addLogsCommand(program, context);
   addKeysCommand(program, context);
   addDoctorCommand(program, context);

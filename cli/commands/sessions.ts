@@ -83,6 +83,7 @@ function describe(info: SessionInfo): string {
     ['network', [info.network.mode.toLowerCase(), ...(info.network.allow ?? [])].join(' ')],
     ['worker', info.workerId],
     ['started', info.warm ? 'warm' : 'cold'],
+    ['forked from', info.forkedFrom],
   ]);
 }
 

@@ -8,6 +8,6 @@ export type { CreateKeyOptions, KeyInfo, Keys, ScopeName } from './keys.ts';
 export type { Program } from './program.ts';
 export type { RunOptions, RunResult } from './run.ts';
 export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
-export type { Session, UpdateOptions } from './session.ts';
+export type { ForkOptions, Session, UpdateOptions } from './session.ts';
 export type { Network, NetworkModeName, ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';
 export type { CreateSessionOptions, ListSessionsOptions, Sessions } from './sessions.ts';

@@ -49,6 +49,8 @@ export interface SessionInfo {
   readonly workerId: string;
   /** Whether the sandbox was waiting in the warm pool. */
   readonly warm: boolean;
+  /** The session whose filesystem this one began with. Empty: none. */
+  readonly forkedFrom: string;
 }
 
 export function toSessionInfo(wire: WireSession): SessionInfo {
@@ -69,6 +71,7 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
     network: fromWireNetwork(wire.network),
     workerId: wire.workerId,
     warm: wire.warm,
+    forkedFrom: wire.forkedFrom,
   };
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Client } from '@connectrpc/connect';
 import type { SessionService, Session as WireSession } from '../../gen/assay/v1/session_pb.js';
 import { type Caller, present } from './caller.ts';
@@ -5,7 +6,14 @@ import type { Execution } from './execution.ts';
 import type { AttachOptions, ExecuteOptions, ExecutionInfo, Executions } from './executions.ts';
 import type { Program } from './program.ts';
 import { type RunOptions, type RunResult, runProgram } from './run.ts';
-import { type SessionInfo, toSessionInfo } from './session-info.ts';
+import {
+  type Network,
+  type ResourceLimits,
+  type SessionInfo,
+  toSessionInfo,
+  toWireLimits,
+  toWireNetwork,
+} from './session-info.ts';
 import { toDuration } from './time.ts';
 
 export interface UpdateOptions {
@@ -15,6 +23,16 @@ export interface UpdateOptions {
   idleTimeoutMs?: number;
   /** Replaces all labels. */
   labels?: Readonly<Record<string, string>>;
+}
+
+/** What is to be different in a fork. What is absent is the source's. */
+export interface ForkOptions extends UpdateOptions {
+  limits?: ResourceLimits;
+  network?: Network;
+  /** Variables beside or over those of the source. */
+  env?: Readonly<Record<string, string>>;
+  /** The same id again returns the first fork. Random if absent, so that a retry makes no second fork. */
+  requestId?: string;
 }
 
 /** A live sandbox. `await using` closes it at the end of the block. */
@@ -36,6 +54,8 @@ export interface Session extends AsyncDisposable {
   /** Freezes every process; no execution timeout runs meanwhile. */
   pause(): Promise<SessionInfo>;
   resume(): Promise<SessionInfo>;
+  /** A new session with the files that this one has now; no process carries over. */
+  fork(options?: ForkOptions): Promise<Session>;
   /** Kills every process and frees everything. Closing a closed session succeeds. */
   close(): Promise<SessionInfo>;
 }
@@ -45,6 +65,7 @@ export function createSessionHandle(
   caller: Caller,
   executions: Executions,
   known: SessionInfo,
+  handle: (info: SessionInfo) => Session,
 ): Session {
   let info = known;
   const sessionId = known.id;
@@ -69,6 +90,11 @@ export function createSessionHandle(
     update: (options) => learn(() => rpc.updateSession({ sessionId, ...toUpdateFields(options) })),
     pause: () => learn(() => rpc.pauseSession({ sessionId })),
     resume: () => learn(() => rpc.resumeSession({ sessionId })),
+    async fork(options = {}) {
+      const request = { sessionId, requestId: options.requestId ?? randomUUID(), ...toForkFields(options) };
+      const answer = await caller.repeatable(() => rpc.forkSession(request));
+      return handle(toSessionInfo(present(answer.session, 'the session')));
+    },
     close: () => learn(() => rpc.closeSession({ sessionId })),
     async [Symbol.asyncDispose]() {
       await this.close();
@@ -81,5 +107,14 @@ function toUpdateFields({ ttlMs, idleTimeoutMs, labels }: UpdateOptions) {
     ...(ttlMs === undefined ? {} : { ttl: toDuration('ttlMs', ttlMs) }),
     ...(idleTimeoutMs === undefined ? {} : { idleTimeout: toDuration('idleTimeoutMs', idleTimeoutMs) }),
     ...(labels === undefined ? {} : { labels: { labels: { ...labels } } }),
+  };
+}
+
+function toForkFields(options: ForkOptions) {
+  return {
+    ...toUpdateFields(options),
+    env: { ...options.env },
+    ...(options.limits === undefined ? {} : { limits: toWireLimits(options.limits) }),
+    ...(options.network === undefined ? {} : { network: toWireNetwork(options.network) }),
   };
 }

@@ -55,7 +55,8 @@ export function createSessions(connection: Connection, caller: Caller): Sessions
   const streams = createEventStreams(connection);
 
   function handle(info: SessionInfo): Session {
-    return createSessionHandle(rpc, caller, createExecutions(executionRpc, streams, caller, info.id), info);
+    const executions = createExecutions(executionRpc, streams, caller, info.id);
+    return createSessionHandle(rpc, caller, executions, info, handle);
   }
 
   return {

@@ -36,9 +36,12 @@ import { openPublicServer } from './server/public-server.ts';
 import { createRequestHandler } from './server/request-handler.ts';
 import { createSessionChanges } from './session/change-session.ts';
 import { createSessionCreator } from './session/create-session.ts';
+import { createSessionForker } from './session/fork-session.ts';
 import { createSessionLister } from './session/list-sessions.ts';
+import { createRequestOnce } from './session/request-once.ts';
 import { createSandboxStart } from './session/sandbox-start.ts';
 import { createSessionDirectory } from './session/session-directory.ts';
+import { createSessionQuota } from './session/session-quota.ts';
 import { sessionOf } from './session/session-view.ts';
 import { createWarmStart } from './session/warm-start.ts';
 import { createPageTokens } from './validation/page-token.ts';
@@ -105,10 +108,14 @@ export async function startSessions(
   const handler = createRequestHandler({
     routes(router) {
       const warmStart = createWarmStart(client, sessions, limits.createMs);
-      const create = createSessionCreator({ sessions, workers, start, warmStart, limits, nowMs });
+      const once = createRequestOnce(sessions);
+      const quota = createSessionQuota(sessions, limits.sessionsPerProject);
+      const making = { sessions, workers, once, quota, start, limits, nowMs };
+      const create = createSessionCreator({ ...making, warmStart });
+      const fork = createSessionForker(making);
       const list = createSessionLister(sessions, workers, tokens);
       const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
-      router.service(SessionService, createSessionService({ sessions, workers, create, list, changes, limits }));
+      router.service(SessionService, createSessionService({ sessions, workers, create, fork, list, changes, limits }));
       router.service(ExecutionService, createExecutionService({ streams, target, client, tokens, limits }));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
       router.service(ServerService, createServerService(version, limits, workers));

@@ -45,6 +45,27 @@ test('sessions create prints the id alone', async () => {
   expect(made.stdout.toString()).toBe('ses_1\n');
 });
 
+test('fork prints the id of the fork alone, and passes on what is to be different', async () => {
+  const asked: unknown[] = [];
+  const endpoint = await serve({
+    session: {
+      getSession: ({ sessionId }) => ({ session: { sessionId, state: SessionState.READY } }),
+      forkSession({ sessionId, env, labels, limits }) {
+        asked.push({ sessionId, env, labels: labels?.labels, pids: limits?.pids });
+        return { session: { sessionId: 'ses_2', forkedFrom: sessionId, state: SessionState.READY } };
+      },
+    },
+  });
+  const made = await runCaptured(['fork', 'ses_1', '-e', 'A=1', '--label', 'b=c', '--pids', '64'], endpoint);
+  expect(made).toMatchObject({ code: 0, stderr: '' });
+  expect(made.stdout.toString()).toBe('ses_2\n');
+  await runCaptured(['fork', 'ses_1'], endpoint);
+  expect(asked).toEqual([
+    { sessionId: 'ses_1', env: { A: '1' }, labels: { b: 'c' }, pids: 64 },
+    { sessionId: 'ses_1', env: {}, labels: undefined, pids: undefined },
+  ]);
+});
+
 test('logs prints one execution after the other; without -f a running one only up to now', async () => {
   const endpoint = await serve({
     session: { getSession: ({ sessionId }) => ({ session: { sessionId, state: SessionState.READY } }) },

@@ -56,6 +56,22 @@ describe('creating a session', () => {
     await other.register({ draining: true });
   });
 
+  test('a fork stays with its source: where that worker is full it is refused', async () => {
+    const source = (await api.sessions.createSession({ labels: { a: 'b' } })).session;
+    const good = worker.calls.createSandbox;
+    const other = await service.addWorker({ heartbeatMs: 1_000 });
+    worker.calls.createSandbox = () => {
+      throw new DomainError('NO_CAPACITY', 'full');
+    };
+    const error = await api.sessions.forkSession({ sessionId: source?.sessionId ?? '' }).catch((e) => e);
+    expect(reasonOf(error)).toBe('NO_CAPACITY');
+    expect(other.heard).not.toContain('CreateSandbox');
+    if (good) worker.calls.createSandbox = good;
+    const { session } = await api.sessions.forkSession({ sessionId: source?.sessionId ?? '' });
+    expect(session).toMatchObject({ forkedFrom: source?.sessionId, workerId: worker.workerId, labels: { a: 'b' } });
+    await other.register({ draining: true });
+  });
+
   test('a sandbox that cannot be made is an error that says why, and the same one when asked again', async () => {
     const good = worker.calls.createSandbox;
     worker.calls.createSandbox = async ({ project, sessionId }) => {

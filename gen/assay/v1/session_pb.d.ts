@@ -129,6 +129,13 @@ export declare type Session = Message<"assay.v1.Session"> & {
    * @generated from field: assay.v1.Network network = 17;
    */
   network?: Network | undefined;
+
+  /**
+   * The session whose filesystem this one began with. Empty: none.
+   *
+   * @generated from field: string forked_from = 18;
+   */
+  forkedFrom: string;
 };
 
 /**
@@ -565,6 +572,95 @@ export declare type ResumeSessionResponse = Message<"assay.v1.ResumeSessionRespo
 export declare const ResumeSessionResponseSchema: GenMessage<ResumeSessionResponse>;
 
 /**
+ * ForkSessionRequest names the session to fork and what is to be different. Image, limits, variables, labels and the rest are the source's unless given.
+ *
+ * @generated from message assay.v1.ForkSessionRequest
+ */
+export declare type ForkSessionRequest = Message<"assay.v1.ForkSessionRequest"> & {
+  /**
+   * The source: a READY session, paused or not. It stands still while its files are copied; that time counts against none of its timeouts.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * Chosen by the caller: the same id again returns the first fork, also after a restart. At most 128 characters.
+   *
+   * @generated from field: string request_id = 2;
+   */
+  requestId: string;
+
+  /**
+   * Replaces all labels.
+   *
+   * @generated from field: assay.v1.Labels labels = 3;
+   */
+  labels?: Labels | undefined;
+
+  /**
+   * Limits that are to be different. The files of the source must fit into the disk.
+   *
+   * @generated from field: assay.v1.ResourceLimits limits = 4;
+   */
+  limits?: ResourceLimits | undefined;
+
+  /**
+   * Variables that are set beside or over those of the source.
+   *
+   * @generated from field: map<string, string> env = 5;
+   */
+  env: { [key: string]: string };
+
+  /**
+   * How long the fork lives. Absent: as long as the source, counted from the fork.
+   *
+   * @generated from field: google.protobuf.Duration ttl = 6;
+   */
+  ttl?: Duration | undefined;
+
+  /**
+   * The idle timeout; zero: none. Absent: that of the source.
+   *
+   * @generated from field: google.protobuf.Duration idle_timeout = 7;
+   */
+  idleTimeout?: Duration | undefined;
+
+  /**
+   * What the fork can reach. Absent: what the source can.
+   *
+   * @generated from field: assay.v1.Network network = 8;
+   */
+  network?: Network | undefined;
+};
+
+/**
+ * Describes the message assay.v1.ForkSessionRequest.
+ * Use `create(ForkSessionRequestSchema)` to create a new message.
+ */
+export declare const ForkSessionRequestSchema: GenMessage<ForkSessionRequest>;
+
+/**
+ * ForkSessionResponse holds the fork, READY.
+ *
+ * @generated from message assay.v1.ForkSessionResponse
+ */
+export declare type ForkSessionResponse = Message<"assay.v1.ForkSessionResponse"> & {
+  /**
+   * The fork.
+   *
+   * @generated from field: assay.v1.Session session = 1;
+   */
+  session?: Session | undefined;
+};
+
+/**
+ * Describes the message assay.v1.ForkSessionResponse.
+ * Use `create(ForkSessionResponseSchema)` to create a new message.
+ */
+export declare const ForkSessionResponseSchema: GenMessage<ForkSessionResponse>;
+
+/**
  * CloseSessionRequest names the session to end.
  *
  * @generated from message assay.v1.CloseSessionRequest
@@ -924,6 +1020,16 @@ export declare const SessionService: GenService<{
     methodKind: "unary";
     input: typeof ResumeSessionRequestSchema;
     output: typeof ResumeSessionResponseSchema;
+  },
+  /**
+   * ForkSession makes a session from the present filesystem of another, on the same worker, and answers when it is READY. Processes do not carry over.
+   *
+   * @generated from rpc assay.v1.SessionService.ForkSession
+   */
+  forkSession: {
+    methodKind: "unary";
+    input: typeof ForkSessionRequestSchema;
+    output: typeof ForkSessionResponseSchema;
   },
   /**
    * CloseSession ends a session: every process is killed and every resource freed. Closing a closed session succeeds.

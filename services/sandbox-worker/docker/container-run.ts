@@ -1,11 +1,13 @@
+import { join } from 'node:path';
 import type Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { containerOptions } from './container-options.ts';
 import { removeContainer } from './container-removal.ts';
 import type { DiskLimit, PreparedDisk } from './disk-limit.ts';
-import type { ContainerSpec, RunningContainer } from './engine.ts';
+import type { ContainerFiles, ContainerSpec, RunningContainer } from './engine.ts';
 import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
+import { copyLayer } from './layer-copy.ts';
 import { layerDirectory } from './layer-directory.ts';
 
 interface RunDeps {
@@ -26,7 +28,8 @@ export async function runContainer(deps: RunDeps, spec: ContainerSpec): Promise<
   try {
     if (created.status === 'rejected') throw created.reason;
     if (prepared.status === 'rejected') throw prepared.reason;
-    return await startLimited(created.value, prepared.value);
+    const fill = (layer: string | undefined) => copyFiles(docker, spec.files, layer);
+    return await startLimited(created.value, prepared.value, fill);
   } catch (error) {
     if (prepared.status === 'fulfilled') prepared.value.discard();
     if (created.status === 'fulfilled') await removeQuietly(deps, created.value.id);
@@ -36,7 +39,11 @@ export async function runContainer(deps: RunDeps, spec: ContainerSpec): Promise<
   }
 }
 
-async function startLimited(container: Docker.Container, disk: PreparedDisk): Promise<RunningContainer> {
+async function startLimited(
+  container: Docker.Container,
+  disk: PreparedDisk,
+  fill: (layer: string | undefined) => Promise<void>,
+): Promise<RunningContainer> {
   const created = await container.inspect();
   const volume = created.Mounts.find(({ Type }) => Type === 'volume');
   if (volume) {
@@ -45,6 +52,7 @@ async function startLimited(container: Docker.Container, disk: PreparedDisk): Pr
   }
   const layer = layerDirectory(created);
   if (layer !== undefined) await disk.attach(layer);
+  await fill(layer);
   await container.start();
   const { State } = await container.inspect();
   if (!State.Running || !State.Pid) {
@@ -52,6 +60,18 @@ async function startLimited(container: Docker.Container, disk: PreparedDisk): Pr
   }
   disk.verify(State.Pid);
   return { id: container.id, pid: State.Pid };
+}
+
+async function copyFiles(docker: Docker, files: ContainerFiles | undefined, layer: string | undefined): Promise<void> {
+  if (files === undefined) return;
+  await files.whileStill(async () => {
+    const source = layerDirectory(await docker.getContainer(files.containerId).inspect());
+    if (layer === undefined || source === undefined || process.geteuid?.() !== 0) {
+      const message = 'this worker cannot fork sessions: it needs root on the host of an overlay2 engine';
+      throw new DomainError('ENGINE_FAILED', message);
+    }
+    await copyLayer(join(source, 'diff'), join(layer, 'diff'));
+  });
 }
 
 async function removeQuietly({ docker, disk, log }: RunDeps, container: string): Promise<void> {

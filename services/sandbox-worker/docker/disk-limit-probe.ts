@@ -29,6 +29,11 @@ function mayLimit(info: EngineInfo): boolean {
   return info.DriverStatus?.some(([name, value]) => name === 'Backing Filesystem' && value === 'xfs') ?? false;
 }
 
+/** Whether the containers' layers are overlay2 directories of this host. */
+export async function hasLayersHere(docker: Docker): Promise<boolean> {
+  return layersAreHere((await docker.info()) as EngineInfo);
+}
+
 function layersAreHere(info: EngineInfo): boolean {
   if (info.Driver !== 'overlay2' || !info.DockerRootDir) return false;
   return existsSync(info.DockerRootDir) && existsSync(join(realpathSync(info.DockerRootDir), 'overlay2'));

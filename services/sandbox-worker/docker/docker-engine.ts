@@ -6,13 +6,14 @@ import { removeContainer } from './container-removal.ts';
 import { runContainer } from './container-run.ts';
 import { createCreateQueue } from './create-queue.ts';
 import { createNoDiskLimit, type DiskLimit } from './disk-limit.ts';
-import { probeDiskLimit } from './disk-limit-probe.ts';
+import { hasLayersHere, probeDiskLimit } from './disk-limit-probe.ts';
 import type { ContainerSpec, ContainerSummary, Engine, EngineDeps, RunningContainer } from './engine.ts';
 import { engineFailed, engineSilent, isAbsent } from './engine-failure.ts';
 import { lacksRightToRaise, mayRaiseLimits } from './engine-rights.ts';
 import { watchDeaths } from './event-watch.ts';
 import { removeStaleIdleContainers } from './idle-container.ts';
 import { createSandboxImages } from './sandbox-images.ts';
+import { createSemaphore } from './semaphore.ts';
 
 const requestTimeoutMs = 120_000;
 
@@ -25,9 +26,12 @@ export function createEngine(deps: EngineDeps): Engine {
   const patient = new Docker({ socketPath, host: undefined, protocol: 'http', timeout: 0 });
   const images = createSandboxImages(patient);
   const creating = createCreateQueue(deps.concurrency ?? 2);
+  // A copy can take long, so forks hold no place of those who only create.
+  const forking = createSemaphore(deps.concurrency ?? 2);
   const command = deps.command ?? guestCommand;
   let disk: DiskLimit = createNoDiskLimit();
   let raiseLimits = true;
+  let layersHere = false;
 
   const runWithRights = async (spec: ContainerSpec): Promise<RunningContainer> => {
     const run = (raise: boolean) => runContainer({ docker, disk, log, command, raiseLimits: raise }, spec);
@@ -46,7 +50,7 @@ export function createEngine(deps: EngineDeps): Engine {
 
   return {
     get capabilities() {
-      return disk.kind === 'none' ? [] : ['disk_limit'];
+      return [...(disk.kind === 'none' ? [] : ['disk_limit']), ...(layersHere ? ['fork'] : [])];
     },
     async ready() {
       await docker.ping().catch((error: unknown) => {
@@ -55,6 +59,7 @@ export function createEngine(deps: EngineDeps): Engine {
       try {
         disk = await probeDiskLimit(docker, deps.templateDirectory, log);
         raiseLimits = mayRaiseLimits();
+        layersHere = process.geteuid?.() === 0 && (await hasLayersHere(docker));
         await removeStaleIdleContainers(docker, log);
       } catch (error) {
         throw engineFailed('being asked what it can do', error);
@@ -64,6 +69,7 @@ export function createEngine(deps: EngineDeps): Engine {
     async run(spec) {
       if (disk.kind === 'none' && !deps.allowUnlimitedDisk) throw noDiskLimit();
       const run = () => runWithRights(spec);
+      if (spec.files !== undefined) return forking(run);
       return spec.background ? creating.runWhenIdle(run) : creating.run(run);
     },
     pid: (id) => livePid(docker, id),

@@ -24,6 +24,15 @@ export interface ContainerSpec {
   readonly limits: ContainerLimits;
   /** Nobody waits for it: it is made while nobody else creates. */
   readonly background?: boolean;
+  /** A container of the same image whose files this one begins with. */
+  readonly files?: ContainerFiles | undefined;
+}
+
+/** The files of a running container, to be copied. */
+export interface ContainerFiles {
+  readonly containerId: string;
+  /** Runs the copy while nothing in the container moves. */
+  whileStill(copy: () => Promise<void>): Promise<void>;
 }
 
 export interface ContainerLimits {

@@ -107,7 +107,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   function reap(): void {
     const now = Date.now();
     for (const sandbox of sandboxes.live) {
-      if (sandbox.executions.running > 0 || sandbox.paused) sandbox.activeMs = now;
+      if (sandbox.executions.running > 0 || sandbox.paused || sandbox.still) sandbox.activeMs = now;
       const idle = sandbox.idleMs !== undefined && now - sandbox.activeMs > sandbox.idleMs;
       if (now < sandbox.expireMs && !idle) continue;
       const why =

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import type { ExecutionCgroups } from '../cgroup/execution-cgroup.ts';
-import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import type { ContainerFiles, ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
 import { environmentOf } from './environment.ts';
 import { openSandbox, type Sandbox, type SandboxLimits } from './sandbox.ts';
 import type { Slot, Slots } from './slot.ts';
@@ -23,6 +23,8 @@ export interface SandboxPlan {
   readonly labels: Readonly<Record<string, string>>;
   /** Nobody waits for it: it is made while nobody else creates. */
   readonly background: boolean;
+  /** The files it begins with, beside those of its image. */
+  readonly files?: ContainerFiles | undefined;
 }
 
 export interface SandboxMakerDeps {
@@ -76,6 +78,7 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
         diskDirectory: slot.diskDirectory,
         limits: plan.limits,
         background: plan.background,
+        files: plan.files,
       });
       file.containerId = container.id;
       slot.save(file);

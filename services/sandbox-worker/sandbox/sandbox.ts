@@ -39,6 +39,8 @@ export interface Sandbox {
   violated: (reason: string) => void;
   /** Frozen: nothing in it runs, and no timeout does. */
   paused: boolean;
+  /** Frozen for a moment by the worker itself: no timeout runs, but executions are taken and start afterwards. */
+  still: boolean;
   /** When it is to be closed, and after how much idleness; both may change. */
   expireMs: number;
   idleMs: number | undefined;
@@ -94,6 +96,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
     },
     violated: () => {},
     paused: false,
+    still: false,
     expireMs: Number.POSITIVE_INFINITY,
     idleMs: undefined,
     activeMs: Date.now(),

@@ -9,15 +9,14 @@ import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts'
 import { stateOf } from '../log/session-log.ts';
 import type { Meter } from '../meter.ts';
 import type { Networks } from '../network/networks.ts';
+import { type Origin, originOf } from './fork.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
 import { guestTimeoutMs, type SandboxMaker, type SandboxPlan } from './sandbox-maker.ts';
 import type { Slots } from './slot.ts';
+import { createTurns } from './turns.ts';
 import type { WarmPool } from './warm-pool.ts';
-import { giveTo } from './warm-start.ts';
-
-/** When a container gets its session's name: it is for people to see, and the first command comes first. */
-const renameMs = 150;
+import { createWarmStart } from './warm-start.ts';
 
 export const sessionLabel = 'dev.assay.session';
 export const projectLabel = 'dev.assay.project';
@@ -66,18 +65,7 @@ export interface Sandboxes {
 export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   const { engine, maker, meter, networks, pool, records, slots, log } = deps;
   const live = new Map<string, Sandbox>();
-  /** What is under way for a session; the next thing waits for it. */
-  const busy = new Map<string, Promise<unknown>>();
-
-  function exclusively<T>(sessionId: string, work: () => Promise<T>): Promise<T> {
-    const result = (busy.get(sessionId) ?? Promise.resolve()).then(work, work);
-    const mark = result.catch(() => {});
-    busy.set(sessionId, mark);
-    void mark.then(() => {
-      if (busy.get(sessionId) === mark) busy.delete(sessionId);
-    });
-    return result;
-  }
+  const { busy, exclusively } = createTurns();
 
   function violated(sandbox: Sandbox, reason: string): void {
     log.warn({ session_id: sandbox.sessionId, reason }, 'a guest broke the protocol');
@@ -105,11 +93,16 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     return { ...networks.environment(network), ...env };
   }
 
+  async function originFor(project: string, session: Session): Promise<Partial<Origin> & Pick<Origin, 'image'>> {
+    if (session.forkedFrom === '') return { image: await imageOf(session) };
+    return originOf({ engine, live, exclusively }, project, session);
+  }
+
   /** Makes container and guest; on failure nothing is left. */
   async function make(project: string, session: Session): Promise<ResourceLimits> {
     const { sessionId } = session;
     networks.check(session.network);
-    const image = await imageOf(session);
+    const { image, files } = await originFor(project, session);
     const plan: SandboxPlan = {
       name: sessionId,
       project,
@@ -119,6 +112,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       limits: completeLimits(session.limits, deps.defaultLimits),
       labels: { [installationLabel]: deps.installation, [sessionLabel]: sessionId, [projectLabel]: project },
       background: false,
+      files,
     };
     const sandbox = await maker.open(plan);
     own(sandbox, sessionId);
@@ -142,54 +136,18 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     await maker.discard(sandbox, message);
   }
 
-  async function takeWarm(record: SessionRecord): Promise<Stored<SessionRecord> | undefined> {
-    const { session } = record;
-    const began = performance.now();
-    if (session === undefined || pool.size === 0 || !hasRoomFor(session.sessionId)) return undefined;
-    networks.check(session.network);
-    // A tag can move, so the engine is asked; the base image is the operator's, who names another to change it.
-    const image = (session.image ? undefined : pool.known(deps.baseImage)) ?? (await imageOf(session));
-    const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits));
-    if (sandbox === undefined) return undefined;
-    own(sandbox, session.sessionId);
-    try {
-      const given = giveTo(sandbox, record, image, environmentFor(session));
-      await networks.attach(session.sessionId, session.network, sandbox);
-      const stored = await records.add(given);
-      if (stored === undefined) await discard(sandbox, 'the session has a record already');
-      else settleIn(sandbox, session, began);
-      return stored;
-    } catch (error) {
-      // Whether the record was written is not known: the sandbox waits until the store answers (dropUnrecorded).
-      const open = error instanceof DomainError && error.reason === 'STORE_UNAVAILABLE';
-      if (!open) await discard(sandbox, 'the sandbox could not be given to its session');
-      throw error;
-    }
-  }
-
-  function hasRoomFor(sessionId: string): boolean {
-    return !live.has(sessionId) && live.size < deps.capacity;
-  }
-
-  function settleIn(sandbox: Sandbox, session: Session, began: number): void {
-    meter.sandboxMade('warm', 'ready', (performance.now() - began) / 1_000);
-    follow(sandbox, session);
-    sandbox.log.ready();
-    setTimeout(rename, renameMs, sandbox).unref();
-  }
-
-  function rename({ file, sessionId }: Sandbox): void {
-    if (!live.has(sessionId)) return;
-    engine.rename(file.containerId, `assay-${sessionId}`).catch((error) => {
-      log.debug({ session_id: sessionId, err: error }, 'a container kept its first name');
-    });
-  }
-
   function failure(error: unknown): { reason: string; message: string } {
     if (error instanceof DomainError) return { reason: error.reason, message: error.message };
     log.error({ err: error }, 'a sandbox could not be made');
     return { reason: 'ENGINE_FAILED', message: 'the sandbox could not be made; the worker log has the details' };
   }
+
+  const startWarm = createWarmStart({
+    ...{ engine, networks, pool, records, meter, log, own, follow, discard, imageOf, environmentFor },
+    ...{ baseImage: deps.baseImage, defaultLimits: deps.defaultLimits },
+    hasRoomFor: (sessionId) => !live.has(sessionId) && live.size < deps.capacity,
+    owns: (sandbox) => live.get(sandbox.sessionId) === sandbox,
+  });
 
   const sandboxes: Sandboxes = {
     get size() {
@@ -198,11 +156,11 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     get live() {
       return live.values();
     },
-    holds: (sessionId) => live.has(sessionId) || busy.has(sessionId),
+    holds: (sessionId) => live.has(sessionId) || busy(sessionId),
     find(sessionId) {
       const sandbox = live.get(sessionId);
       if (sandbox !== undefined) return sandbox;
-      if (busy.has(sessionId)) throw new DomainError('SESSION_ENDED', `session ${sessionId} is being closed`);
+      if (busy(sessionId)) throw new DomainError('SESSION_ENDED', `session ${sessionId} is being closed`);
       throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
     },
     create: (project, sessionId) =>
@@ -211,6 +169,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         if (record?.session?.state !== SessionState.CREATING) return;
         const waiting = live.get(sessionId);
         if (waiting !== undefined) {
+          follow(waiting, record.session);
           await records.put(project, sessionId, { type: 'ready', limits: limitsOf(waiting) });
           return;
         }
@@ -230,7 +189,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
           await records.put(project, sessionId, { type: 'failed', ...failure(error), atMs: Date.now() });
         }
       }),
-    takeWarm: (record) => exclusively(record.session?.sessionId ?? '', () => takeWarm(record)),
+    takeWarm: (record) => exclusively(record.session?.sessionId ?? '', () => startWarm(record)),
     dropUnrecorded: (sandbox) =>
       exclusively(sandbox.sessionId, async () => {
         const { project, sessionId } = sandbox;

@@ -1,15 +1,99 @@
 import { create } from '@bufbuild/protobuf';
 import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import type { Session } from '../../../gen/assay/v1/session_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Logger } from '../../shared/log.ts';
 import { advance } from '../../shared/session-state.ts';
-import type { SandboxImage } from '../docker/engine.ts';
+import type { Stored } from '../../shared/store/session-store.ts';
+import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import type { Meter } from '../meter.ts';
+import type { Networks } from '../network/networks.ts';
 import { environmentOf } from './environment.ts';
-import { limitsOf, type Sandbox } from './sandbox.ts';
+import type { RecordKeeper } from './record-keeper.ts';
+import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
+import type { WarmPool } from './warm-pool.ts';
+
+/** When a container gets its session's name: it is for people to see, and the first command comes first. */
+const renameMs = 150;
+
+export interface WarmStartDeps {
+  readonly engine: Engine;
+  readonly networks: Networks;
+  readonly pool: WarmPool;
+  readonly records: RecordKeeper;
+  readonly meter: Meter;
+  readonly log: Logger;
+  readonly baseImage: string;
+  readonly defaultLimits: ContainerLimits;
+  readonly imageOf: (session: Session) => Promise<SandboxImage>;
+  readonly environmentFor: (session: Session) => Readonly<Record<string, string>>;
+  readonly hasRoomFor: (sessionId: string) => boolean;
+  /** Counts the sandbox among those of the worker; from then on the sweep leaves it alone. */
+  readonly own: (sandbox: Sandbox, sessionId: string) => void;
+  readonly owns: (sandbox: Sandbox) => boolean;
+  readonly follow: (sandbox: Sandbox, session: Session) => void;
+  readonly discard: (sandbox: Sandbox, message: string) => Promise<void>;
+}
+
+/** Gives a sandbox of the pool to a session and writes its first record, READY. Undefined: nothing happened. */
+export type WarmStart = (record: SessionRecord) => Promise<Stored<SessionRecord> | undefined>;
+
+export function createWarmStart(deps: WarmStartDeps): WarmStart {
+  const { engine, networks, pool, records, log } = deps;
+
+  async function take(session: Session): Promise<{ sandbox: Sandbox; image: SandboxImage } | undefined> {
+    if (pool.size === 0 || !deps.hasRoomFor(session.sessionId)) return undefined;
+    networks.check(session.network);
+    // A tag can move, so the engine is asked; the base image is the operator's, who names another to change it.
+    const image = (session.image ? undefined : pool.known(deps.baseImage)) ?? (await deps.imageOf(session));
+    const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits));
+    if (sandbox === undefined) return undefined;
+    deps.own(sandbox, session.sessionId);
+    return { sandbox, image };
+  }
+
+  function rename(sandbox: Sandbox): void {
+    const { file, sessionId } = sandbox;
+    if (!deps.owns(sandbox)) return;
+    engine.rename(file.containerId, `assay-${sessionId}`).catch((error) => {
+      log.debug({ session_id: sessionId, err: error }, 'a container kept its first name');
+    });
+  }
+
+  function settleIn(sandbox: Sandbox, session: Session, began: number): void {
+    deps.meter.sandboxMade('warm', 'ready', (performance.now() - began) / 1_000);
+    deps.follow(sandbox, session);
+    sandbox.log.ready();
+    setTimeout(rename, renameMs, sandbox).unref();
+  }
+
+  return async (record) => {
+    const { session } = record;
+    const began = performance.now();
+    const taken = session === undefined ? undefined : await take(session);
+    if (session === undefined || taken === undefined) return undefined;
+    const { sandbox, image } = taken;
+    try {
+      const given = giveTo(sandbox, record, image, deps.environmentFor(session));
+      await networks.attach(session.sessionId, session.network, sandbox);
+      const stored = await records.add(given);
+      if (stored === undefined) await deps.discard(sandbox, 'the session has a record already');
+      else settleIn(sandbox, session, began);
+      return stored;
+    } catch (error) {
+      // Whether the record was written is not known: the sandbox waits until the store answers (dropUnrecorded).
+      const open = error instanceof DomainError && error.reason === 'STORE_UNAVAILABLE';
+      if (!open) await deps.discard(sandbox, 'the sandbox could not be given to its session');
+      throw error;
+    }
+  };
+}
 
 /**
  * Makes a sandbox of the pool the session's own and returns the record that says so. From here on a slot of the session's
  * name owns the container: a worker that dies before the record is written finds none for it, and removes both.
  */
-export function giveTo(
+function giveTo(
   sandbox: Sandbox,
   { project, session, ...rest }: SessionRecord,
   image: SandboxImage,

@@ -20,6 +20,7 @@ const sessionRows: Rows<typeof SessionService> = {
   updateSession: 'agent',
   pauseSession: 'agent',
   resumeSession: 'agent',
+  forkSession: 'agent',
   closeSession: 'agent',
 };
 const executionRows: Rows<typeof ExecutionService> = {

@@ -4,12 +4,14 @@ import { requireCaller } from '../auth/caller.ts';
 import type { Limits } from '../config.ts';
 import type { SessionChanges } from '../session/change-session.ts';
 import type { SessionCreator } from '../session/create-session.ts';
+import type { SessionForker } from '../session/fork-session.ts';
 import type { SessionLister } from '../session/list-sessions.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { viewOf } from '../session/session-view.ts';
 import { checkSessionId } from '../validation/identifier.ts';
 import {
   checkCreateSessionRequest,
+  checkForkSessionRequest,
   checkListSessionsRequest,
   checkUpdateSessionRequest,
 } from '../validation/session-request.ts';
@@ -20,6 +22,7 @@ export interface SessionServiceDeps {
   readonly sessions: SessionDirectory;
   readonly workers: WorkerDirectory;
   readonly create: SessionCreator;
+  readonly fork: SessionForker;
   readonly list: SessionLister;
   readonly changes: SessionChanges;
   readonly limits: Limits;
@@ -57,6 +60,12 @@ export function createSessionService(deps: SessionServiceDeps): ServiceImpl<type
       checkSessionId(sessionId);
       const record = await changes.resume(requireCaller(context).project, sessionId, context.signal);
       return { session: viewOf(record, workers) };
+    },
+    async forkSession(request, context) {
+      checkForkSessionRequest(request, limits);
+      const { project } = requireCaller(context);
+      const session = await within(limits.createMs, context.signal, (signal) => deps.fork(project, request, signal));
+      return { session };
     },
     async closeSession({ sessionId }, context) {
       checkSessionId(sessionId);

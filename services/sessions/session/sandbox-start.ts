@@ -59,7 +59,9 @@ export function createSandboxStart(deps: SandboxStartDeps): SandboxStart {
   /** Gives the session to the next worker with room, if it is still where it was refused. */
   const moveOn = async (record: SessionRecord, full: ReadonlySet<string>): Promise<SessionRecord> => {
     const others = workers.all().filter((worker) => !full.has(worker.record.workerId));
-    const next = roomiest(others, sessionOf(record).network, promised);
+    // A fork is made where its source is.
+    const bound = sessionOf(record).forkedFrom !== '';
+    const next = bound ? undefined : roomiest(others, sessionOf(record).network, promised);
     if (next === undefined) return fail(record, noCapacity(full.size));
     const from = sessionOf(record).workerId;
     return sessions.update(record.project, sessionOf(record).sessionId, (found) => {

@@ -1,5 +1,6 @@
 import type {
   CreateSessionRequest,
+  ForkSessionRequest,
   ListSessionsRequest,
   ResourceLimits,
   UpdateSessionRequest,
@@ -29,6 +30,20 @@ export function checkCreateSessionRequest(request: CreateSessionRequest, limits:
 
 export function checkUpdateSessionRequest(request: UpdateSessionRequest, limits: Limits): void {
   checkSessionId(request.sessionId);
+  checkChanges(request, limits);
+}
+
+export function checkForkSessionRequest(request: ForkSessionRequest, limits: Limits): void {
+  checkSessionId(request.sessionId);
+  checkRequestId(request.requestId);
+  checkChanges(request, limits);
+  if (request.limits !== undefined) checkLimits(request.limits, limits);
+  checkEnv('env', request.env);
+  if (request.network !== undefined) checkNetwork('network', request.network, limits.egressHosts);
+}
+
+/** What is given anew for a session that exists. */
+function checkChanges(request: UpdateSessionRequest | ForkSessionRequest, limits: Limits): void {
   if (request.ttl !== undefined) checkDuration('ttl', request.ttl, leastMs, limits.ttlMs);
   const idle = request.idleTimeout;
   const none = idle !== undefined && idle.seconds === 0n && idle.nanos === 0;

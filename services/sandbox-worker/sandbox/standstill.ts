@@ -1,0 +1,21 @@
+import type { Engine } from '../docker/engine.ts';
+import type { Sandbox } from './sandbox.ts';
+
+/**
+ * Does something while every process of a sandbox stands still. No timeout runs meanwhile, and a command that comes is
+ * taken and starts afterwards. A worker that dies in between leaves it frozen; the next one thaws it when it takes it up.
+ */
+export async function whileStill<T>(engine: Engine, sandbox: Sandbox, work: () => Promise<T>): Promise<T> {
+  if (sandbox.paused) return work();
+  sandbox.still = true;
+  try {
+    await engine.pause(sandbox.file.containerId);
+    sandbox.executions.freeze();
+    return await work();
+  } finally {
+    await engine.resume(sandbox.file.containerId);
+    sandbox.executions.thaw();
+    sandbox.still = false;
+    sandbox.activeMs = Date.now();
+  }
+}

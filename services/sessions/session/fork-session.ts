@@ -1,0 +1,103 @@
+import { clone, create } from '@bufbuild/protobuf';
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import {
+  type ForkSessionRequest,
+  ForkSessionRequestSchema,
+  ResourceLimitsSchema,
+  type Session,
+  SessionSchema,
+  SessionState,
+} from '../../../gen/assay/v1/session_pb.js';
+import type { Limits } from '../config.ts';
+import { checkEnv } from '../validation/environment.ts';
+import { checkDuration } from '../validation/field.ts';
+import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import type { NewSession, RequestOnce } from './request-once.ts';
+import type { SandboxStart } from './sandbox-start.ts';
+import type { SessionDirectory } from './session-directory.ts';
+import { outcomeOf } from './session-outcome.ts';
+import { refusalOf, unreachableError } from './session-precondition.ts';
+import type { SessionQuota } from './session-quota.ts';
+import { sessionOf } from './session-view.ts';
+
+export interface SessionForkerDeps {
+  readonly sessions: SessionDirectory;
+  readonly workers: WorkerDirectory;
+  readonly once: RequestOnce;
+  readonly quota: SessionQuota;
+  readonly start: SandboxStart;
+  readonly limits: Limits;
+  readonly nowMs: () => number;
+}
+
+/** Forks sessions. The signal ends the wait, never the making. */
+export type SessionForker = (project: string, request: ForkSessionRequest, signal: AbortSignal) => Promise<Session>;
+
+export function createSessionForker(deps: SessionForkerDeps): SessionForker {
+  const { sessions, workers, once, quota, start } = deps;
+
+  const sourceOf = async (project: string, sessionId: string): Promise<Session> => {
+    const session = sessionOf(await sessions.fresh(project, sessionId));
+    const refusal = refusalOf(session);
+    if (refusal !== undefined) throw refusal;
+    const worker = await workers.find(session.workerId);
+    if (worker?.reachable) return session;
+    throw unreachableError(sessionId, session.workerId, 'try again when it is back');
+  };
+
+  return async (project, request, signal) => {
+    const record = await once(project, ForkSessionRequestSchema, request, async (session) => {
+      const source = await sourceOf(project, request.sessionId);
+      return quota(project, () => sessions.create(forkRecord(project, source, request, session, deps)));
+    });
+    return outcomeOf(start, record, signal);
+  };
+}
+
+/** The source's record with what is different: whatever a session has is inherited, unless it is named here. */
+function forkRecord(
+  project: string,
+  source: Session,
+  request: ForkSessionRequest,
+  { sessionId, requestDigest }: NewSession,
+  { limits, nowMs }: SessionForkerDeps,
+): SessionRecord {
+  const now = nowMs();
+  const session: Session = {
+    ...clone(SessionSchema, source),
+    sessionId,
+    state: SessionState.CREATING,
+    forkedFrom: source.sessionId,
+    paused: false,
+    warm: false,
+    labels: request.labels?.labels ?? source.labels,
+    env: { ...source.env, ...request.env },
+    limits: { ...create(ResourceLimitsSchema, source.limits), ...givenLimits(request) },
+    createTime: timestampFromMs(now),
+    expireTime: timestampFromMs(now + ttlMsOf(source, request, limits)),
+    ...(request.network === undefined ? {} : { network: request.network }),
+  };
+  checkEnv('env', session.env);
+  const idle = request.idleTimeout;
+  if (idle !== undefined && idle.seconds === 0n && idle.nanos === 0) delete session.idleTimeout;
+  else if (idle !== undefined) session.idleTimeout = idle;
+  return create(SessionRecordSchema, { project, session, requestDigest, activeTime: timestampFromMs(now) });
+}
+
+function givenLimits({ limits }: ForkSessionRequest) {
+  return {
+    ...(limits?.cpus === undefined ? {} : { cpus: limits.cpus }),
+    ...(limits?.memoryBytes === undefined ? {} : { memoryBytes: limits.memoryBytes }),
+    ...(limits?.diskBytes === undefined ? {} : { diskBytes: limits.diskBytes }),
+    ...(limits?.pids === undefined ? {} : { pids: limits.pids }),
+  };
+}
+
+/** The span that the source has from its creation to its end, within the limit. */
+function ttlMsOf(source: Session, { ttl }: ForkSessionRequest, limits: Limits): number {
+  if (ttl !== undefined) return checkDuration('ttl', ttl, 1_000, limits.ttlMs);
+  const { createTime, expireTime } = source;
+  if (createTime === undefined || expireTime === undefined) return limits.defaultTtlMs;
+  return Math.min(timestampMs(expireTime) - timestampMs(createTime), limits.ttlMs);
+}
