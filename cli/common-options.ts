@@ -48,7 +48,13 @@ export function withLimitOptions(command: Command): Command {
     .option('--pids <number>', 'processes at one time', parseCount)
     .option('--ttl <time>', 'how long the session lives, such as 10m', parseDuration)
     .option('--label <name=value>', 'a label; repeatable', collectAssignment)
-    .addOption(new Option('--network <mode>', 'what it can reach (default: none)').choices(['none', 'egress', 'full']))
+    .addOption(
+      new Option('--network <mode>', 'what it can reach (default: none; a fork: what its source can)').choices([
+        'none',
+        'egress',
+        'full',
+      ]),
+    )
     .option('--allow <host>', 'with egress: a host it may reach, such as *.example.org; repeatable', collect);
 }
 
