@@ -109,7 +109,7 @@ export class Execution implements Readable, Holding {
     this.host = host;
     this.input = createInput(spec.number, spec.inputOpen, (frame) => host.send(frame));
     const acknowledge = (stream: Stream, offset: number) => host.send(ack(spec.number, stream, offset));
-    const grew = (bytes: number) => host.budget.grew(this, bytes);
+    const disk = { grew: (bytes: number) => host.budget.grew(this, bytes), full: () => host.budget.full() };
     const output = (stream: Stream): Output =>
       createOutput(
         stream,
@@ -118,7 +118,7 @@ export class Execution implements Readable, Holding {
         adopted,
         this.readers,
         acknowledge,
-        grew,
+        disk,
       );
     this.outputs = { 1: output(1), 2: output(2) };
   }

@@ -1,6 +1,6 @@
 import type { Stream } from '../guest/frame.ts';
 import { GuestViolation } from '../guest/frame.ts';
-import { createSpool, type Spool } from './spool.ts';
+import { createSpool, type Spool, type SpoolDisk } from './spool.ts';
 import type { Subscription } from './subscription.ts';
 
 /** A reader that is behind by more than this, and reads, slows the program down instead of losing bytes. */
@@ -34,9 +34,9 @@ export function createOutput(
   adopted: boolean,
   readers: ReadonlySet<Subscription>,
   sendAck: (stream: Stream, offset: number) => void,
-  spoolGrew: (bytes: number) => void,
+  disk: SpoolDisk,
 ): Output {
-  const spool = createSpool(path, keptBytes, spoolGrew);
+  const spool = createSpool(path, keptBytes, disk);
   const lagLimit = Math.min(lagLimitBytes, Math.floor(keptBytes / 4));
   /** Where the guest's next bytes belong; below the spool's total while it repeats itself after a reconnect. */
   let expected = 0;

@@ -7,6 +7,9 @@ const nothing = { head: 0, tail: 0 } as const;
 /** A running execution is worth trimming from here: copying what is left must pay. */
 const worthBytes = 4 * (runningKeep.head + runningKeep.tail);
 
+/** How much is given up at a time when the disk is full. */
+const fullBytes = 64 * 1_048_576;
+
 /** An execution whose output takes space. */
 export interface Holding {
   readonly heldBytes: number;
@@ -27,6 +30,8 @@ export interface SpoolBudget {
   readonly droppedBytes: { readonly settled: number; readonly running: number };
   /** A spool takes more of the disk, or less. */
   grew(holding: Holding, bytes: number): void;
+  /** The disk has no space left, whatever was counted: gives up kept output at once, and returns whether there was any. */
+  full(): boolean;
   /** Nothing more will be written for it. */
   settled(holding: Holding): void;
   /** Its files are no longer this worker's to count. */
@@ -55,20 +60,25 @@ export function createSpoolBudget(limitBytes: number, log: Logger): SpoolBudget 
 
   function look(): void {
     looking = false;
+    dropSettled(limitBytes - slackBytes);
+    if (used > limitBytes) trimRunning(limitBytes);
+  }
+
+  /** Drops what ended longest ago until no more than this is used. */
+  function dropSettled(untilBytes: number): void {
     if (disordered) settled = new Set([...settled].sort((a, b) => a.endedMs - b.endedMs));
     disordered = false;
     for (const holding of settled) {
-      if (used <= limitBytes - slackBytes) break;
+      if (used <= untilBytes) break;
       settled.delete(holding);
       dropped.settled += giveUp(holding, nothing);
     }
-    if (used > limitBytes) trimRunning();
   }
 
-  function trimRunning(): void {
+  function trimRunning(untilBytes: number): void {
     const largest = [...running].sort((a, b) => b.heldBytes - a.heldBytes);
     for (const holding of largest) {
-      if (used <= limitBytes || holding.heldBytes < worthBytes) break;
+      if (used <= untilBytes || holding.heldBytes < worthBytes) break;
       dropped.running += giveUp(holding, runningKeep);
     }
     if (used <= limitBytes) return;
@@ -99,6 +109,14 @@ export function createSpoolBudget(limitBytes: number, log: Logger): SpoolBudget 
       if (bytes < 0) return;
       running.add(holding);
       if (used > limitBytes && used > hopelessBelow) lookSoon();
+    },
+    full() {
+      const before = used;
+      const until = before - Math.min(slackBytes, fullBytes);
+      dropSettled(until);
+      if (used > until) trimRunning(until);
+      log.warn({ freed: before - used, used }, 'the disk is full; kept output was given up');
+      return used < before;
     },
     settled(holding) {
       if (!running.delete(holding) || holding.heldBytes === 0) return;

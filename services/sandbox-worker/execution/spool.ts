@@ -42,8 +42,17 @@ export interface Spool {
   release(): void;
 }
 
-/** `grew` hears of every change of what it takes of the disk. */
-export function createSpool(path: string, keptBytes: number, grew = (_bytes: number) => {}): Spool {
+/** Whoever counts what the spools take of the disk. */
+export interface SpoolDisk {
+  /** A spool takes more of it, or less. */
+  grew(bytes: number): void;
+  /** There is no space left. Returns whether some was made. */
+  full(): boolean;
+}
+
+const uncounted: SpoolDisk = { grew() {}, full: () => false };
+
+export function createSpool(path: string, keptBytes: number, disk: SpoolDisk = uncounted): Spool {
   const headBytes = Math.floor(Math.max(keptBytes, minKeptBytes) / 2);
   const tailBytes = headBytes;
   let fd: number | undefined;
@@ -92,7 +101,7 @@ export function createSpool(path: string, keptBytes: number, grew = (_bytes: num
     if (now === held) return;
     const change = now - held;
     held = now;
-    grew(change);
+    disk.grew(change);
   }
 
   function release(): void {
@@ -157,7 +166,12 @@ export function createSpool(path: string, keptBytes: number, grew = (_bytes: num
       return held;
     },
     write(offset, data) {
-      put(file(), offset, data);
+      try {
+        put(file(), offset, data);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC' || !disk.full()) throw error;
+        put(file(), offset, data);
+      }
       total = Math.max(total, offset + data.length);
       written = Math.max(written, total);
       recount();

@@ -57,6 +57,18 @@ describe('the budget of the spools', () => {
     expect([small.heldBytes, large.heldBytes]).toEqual([8 * mebibyte, runningKeep.head + runningKeep.tail]);
   });
 
+  test('gives up output at once when the disk is full before the budget is', () => {
+    const budget = createSpoolBudget(1_024 * mebibyte, log);
+    expect(budget.full()).toBe(false);
+    const [running, ended] = [holder(budget), holder(budget, 1)];
+    running.grow(10 * mebibyte);
+    ended.grow(mebibyte);
+    budget.settled(ended);
+    expect(budget.full()).toBe(true);
+    expect([running.heldBytes, ended.heldBytes]).toEqual([runningKeep.head + runningKeep.tail, 0]);
+    expect(budget.full()).toBe(false);
+  });
+
   test('forgets what a closed session held', async () => {
     const budget = createSpoolBudget(16 * mebibyte, log);
     const [running, ended] = [holder(budget), holder(budget, 1)];

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createSpool, minKeptBytes, type Spool } from '../../../services/sandbox-worker/execution/spool.ts';
@@ -108,9 +108,10 @@ describe('a spool', () => {
     (size) => {
       const file = path();
       let held = 0;
-      const spool = createSpool(file, minKeptBytes, (bytes) => {
+      const grew = (bytes: number) => {
         held += bytes;
-      });
+      };
+      const spool = createSpool(file, minKeptBytes, { grew, full: () => false });
       const data = randomBytes(size * mebibyte + 3 * mebibyte);
       const before = size * mebibyte;
       fill(spool, data.subarray(0, before));
@@ -155,5 +156,34 @@ describe('a spool', () => {
       expect(read.data.equals(Buffer.concat([data.subarray(0, lost[0]), data.subarray(lost[1])]))).toBe(true);
       after.release();
     }
+  });
+
+  test('on a full disk asks for room once, goes on if there is some, and says so if there is none', () => {
+    let room = (): string => file;
+    const file = path();
+    const full = path();
+    symlinkSync('/dev/full', full);
+    const asked: boolean[] = [];
+    const disk = {
+      grew() {},
+      full() {
+        asked.push(true);
+        spool.release();
+        rmSync(full);
+        symlinkSync(room(), full);
+        return true;
+      },
+    };
+    const spool = createSpool(full, minKeptBytes, disk);
+    spool.write(0, Buffer.from('hello'));
+    expect([asked.length, readAll(spool).data.toString()]).toEqual([1, 'hello']);
+    spool.release();
+
+    room = () => '/dev/full';
+    rmSync(full);
+    symlinkSync('/dev/full', full);
+    expect(() => spool.write(5, Buffer.from('more'))).toThrow('ENOSPC');
+    expect([asked.length, spool.total]).toEqual([2, 5]);
+    spool.release();
   });
 });
