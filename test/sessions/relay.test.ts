@@ -261,3 +261,25 @@ describe('a slow reader', () => {
     session.destroy();
   });
 });
+
+test('a client that reads nothing is let go after its call has ended, and cannot harm the server by reading then', async () => {
+  const connection = connect(`http://127.0.0.1:${service.port}`, { settings: { initialWindowSize: 1 } });
+  const stream = connection.request({
+    ':method': 'POST',
+    ':path': '/assay.v1.ExecutionService/Execute',
+    'content-type': 'application/grpc',
+    'grpc-timeout': '200m',
+    te: 'trailers',
+    authorization: `Bearer ${adminKey}`,
+  });
+  stream.on('error', () => {});
+  worker.execute = (_request, events) => events.event(started);
+  const request = create(ExecuteRequestSchema, { sessionId, program: command });
+  stream.end(grpcFrame(toBinary(ExecuteRequestSchema, request)));
+  // What it was to be told never fits into its window, so only a reset can end the stream.
+  await expect.poll(() => stream.closed, { timeout: 20_000 }).toBe(true);
+  connection.settings({ initialWindowSize: 65_535 });
+  worker.execute = greet;
+  expect(await run(clientsOf(service.transport(adminKey)))).toContain('started');
+  connection.destroy();
+}, 30_000);

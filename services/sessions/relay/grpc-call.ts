@@ -1,4 +1,4 @@
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { ConnectError } from '@connectrpc/connect';
 import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
 import { toTrailers } from '../../shared/rpc-error.ts';
@@ -62,7 +62,8 @@ export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpH
 function letGo(stream: ServerHttp2Stream): void {
   stream.resume();
   const timer = setTimeout(() => {
-    if (!stream.destroyed) stream.close(constants.NGHTTP2_NO_ERROR);
+    // Not after a close without an error, which waits for the unread data and so resets nothing: the stream would be gone
+    // here and open there, and node would answer the next window of the client with empty frames for ever.
     stream.destroy();
   }, lingerMs);
   stream.once('close', () => clearTimeout(timer));
