@@ -34,6 +34,7 @@ export async function examine() {
   await add('base image', () => lookAtImage(api));
   await add('guest', lookAtGuest);
   await add('disk limits', lookAtDiskLimits);
+  await add('networks', lookAtNetworks);
   await add('data directory', lookAtDataDirectory);
   await add('free disk', lookAtFreeDisk);
   return findings;
@@ -105,6 +106,13 @@ function lookAtDiskLimits() {
   if (absent.length > 0) return missing(`${absent.join(', ')} not found`, 'apt-get install e2fsprogs mount');
   if (!existsSync('/dev/loop-control')) return missing('/dev/loop-control is missing', 'modprobe loop');
   return ok('loop devices and ext4');
+}
+
+function lookAtNetworks() {
+  if (!root) return warning('none without root: sessions have no network', 'sudo npm start');
+  const absent = ['ip', 'nsenter', 'iptables', 'iptables-restore'].filter((name) => !findProgram(name));
+  if (absent.length > 0) return warning(`egress; full needs ${absent.join(', ')}`, 'apt-get install iproute2 iptables');
+  return ok('egress and full');
 }
 
 function lookAtDataDirectory() {

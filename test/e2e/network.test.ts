@@ -247,6 +247,14 @@ function rulesOf(installation: string): string {
     .join('\n');
 }
 
+test('a host beyond what the operator permits is refused, with its place in the list', async () => {
+  const network = { mode: 'EGRESS', allow: ['public.test', 'example.org'] } as const;
+  await expect(stack.client.sessions.create({ network })).rejects.toMatchObject({
+    reason: 'INVALID_FIELD',
+    metadata: { field: 'network.allow[1]' },
+  });
+});
+
 describe('a warm session', () => {
   let warm: TestStack;
   beforeAll(async () => {

@@ -7,14 +7,26 @@ export interface AddressRange {
   readonly family: 'ipv4' | 'ipv6';
 }
 
-/** An address, or one with a prefix length. Undefined: neither. */
+/** An address, or one with a prefix length; an IPv4 range is named by its first address. Undefined: neither. */
 export function parseAddressRange(text: string): AddressRange | undefined {
   const [, address = '', prefixText] = /^([0-9a-fA-F.:]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const version = isIP(address);
   if (version === 0) return undefined;
   const bits = version === 4 ? 32 : 128;
   const prefix = prefixText === undefined ? bits : Number(prefixText);
-  return prefix > bits ? undefined : { address, prefix, family: version === 4 ? 'ipv4' : 'ipv6' };
+  if (prefix > bits) return undefined;
+  return version === 4
+    ? { address: ipv4Of(numberOf(address) - (numberOf(address) % 2 ** (32 - prefix))), prefix, family: 'ipv4' }
+    : { address, prefix, family: 'ipv6' };
+}
+
+/** An IPv4 address as a number, and back. */
+export function numberOf(address: string): number {
+  return address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
+}
+
+export function ipv4Of(value: number): string {
+  return [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join('.');
 }
 
 export function showRange({ address, prefix }: AddressRange): string {

@@ -70,15 +70,17 @@ export function createNetworks(deps: NetworksDeps): Networks {
       return [...offered].map((mode) => words[mode as keyof typeof words]);
     },
     async ready() {
-      const permitted = (mode: NetworkMode) => deps.modes.includes(mode);
-      const [egress, fully] = await Promise.all([
-        permitted(NetworkMode.EGRESS) && door?.works(),
-        permitted(NetworkMode.FULL) && full.works(),
-      ]);
-      if (egress) offered.add(NetworkMode.EGRESS);
-      if (fully) offered.add(NetworkMode.FULL);
-      const lacking = deps.modes.filter((mode) => mode in words && !offered.has(mode)).map((mode) => NetworkMode[mode]);
-      if (lacking.length > 0) log.warn({ modes: lacking }, 'network modes that are permitted cannot be offered here');
+      const obstacles = {
+        [NetworkMode.EGRESS]: () => door?.obstacle() ?? Promise.resolve('ASSAY_NETDOOR_PATH is not set'),
+        [NetworkMode.FULL]: full.obstacle,
+      };
+      const wanted = ([NetworkMode.EGRESS, NetworkMode.FULL] as const).filter((mode) => deps.modes.includes(mode));
+      const found = await Promise.all(wanted.map((mode) => obstacles[mode]()));
+      wanted.forEach((mode, at) => {
+        if (found[at] === undefined) offered.add(mode);
+        else
+          log.warn({ mode: NetworkMode[mode], why: found[at] }, 'a network mode is permitted, but not possible here');
+      });
     },
     check(network) {
       const mode = modeOf(network);

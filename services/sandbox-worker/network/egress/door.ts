@@ -4,8 +4,8 @@ import { getSystemErrorName } from 'node:util';
 
 /** Opens listening sockets inside sandboxes. */
 export interface Door {
-  /** Whether this worker can do it at all: it needs the right to enter namespaces. */
-  works(): Promise<boolean>;
+  /** Why this worker cannot; undefined: it can. It needs the right to enter namespaces. */
+  obstacle(): Promise<string | undefined>;
   /** A server on 127.0.0.1 of the network namespace of the process. What connects comes from the sandbox alone. */
   listen(pid: number, port: number): Promise<Server>;
   close(): void;
@@ -65,13 +65,13 @@ export function createDoor(program: string): Door {
   }
 
   return {
-    async works() {
+    async obstacle() {
       try {
         const listener = await ask(0, 0);
         listener.close();
-        return true;
-      } catch {
-        return false;
+        return undefined;
+      } catch (error) {
+        return (error as Error).message;
       }
     },
     listen: ask,

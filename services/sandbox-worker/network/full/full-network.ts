@@ -1,9 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { AddressRange } from '../address-range.ts';
 import { alwaysClosed } from '../closed-addresses.ts';
+import { runWithInput } from '../system-program.ts';
 import { hostNameServers, resolverConfig } from './name-servers.ts';
 import { createRuleKeeper } from './rule-keeper.ts';
 import { linkSession } from './session-link.ts';
+
+const forwarding = '/proc/sys/net/ipv4/ip_forward';
 
 export interface FullNetworkDeps {
   readonly installation: string;
@@ -17,8 +20,8 @@ export interface FullNetworkDeps {
 
 /** The public internet for a sandbox. */
 export interface FullNetwork {
-  /** Whether this worker can give it: the packet rules were installed. */
-  works(): Promise<boolean>;
+  /** Why this worker cannot give it; undefined: it can, and the packet rules are installed. */
+  obstacle(): Promise<string | undefined>;
   attach(container: { readonly id: string; readonly pid: number }): Promise<void>;
   /** Makes sure of the rules for a sandbox that has its link already. */
   keep(): Promise<void>;
@@ -32,14 +35,16 @@ export function createFullNetwork(deps: FullNetworkDeps): FullNetwork {
   const rules = createRuleKeeper({ installation, sessions, closed: alwaysClosed, nameServers, blocked });
   const link = { installation, sessions, unreachable: [...alwaysClosed, ...blocked], nameServers };
   return {
-    async works() {
+    async obstacle() {
+      if (process.getuid?.() !== 0) return 'it needs root';
       try {
-        if (process.getuid?.() !== 0 || readFileSync('/proc/sys/net/ipv4/ip_forward', 'utf8').trim() !== '1')
-          return false;
+        if (readFileSync(forwarding, 'utf8').trim() !== '1') return `${forwarding} is not 1`;
+        await runWithInput('nsenter', ['--version']);
+        await runWithInput('ip', ['-V']);
         await rules.ensure();
-        return true;
-      } catch {
-        return false;
+        return undefined;
+      } catch (error) {
+        return (error as Error).message;
       }
     },
     async attach({ id, pid }) {

@@ -1,6 +1,10 @@
 import { existsSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { runWithInput } from '../system-program.ts';
 import { type PacketRulesSpec, packetRules, packetRules6, ruleCheck, rulesRemoval } from './packet-rules.ts';
+
+const attempts = 5;
+const pauseMs = 50;
 
 /** Keeps the packet rules of this installation in the host's tables. */
 export interface RuleKeeper {
@@ -20,8 +24,20 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
     return result;
   }
 
-  /** Replaces what is there in one transaction, so that a session is never without them. */
+  /** Others change the tables too, and one that came first makes a change fail. */
   async function replace(tables: 'iptables' | 'ip6tables', rules: string): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await replaceOnce(tables, rules);
+      } catch (error) {
+        if (attempt === attempts) throw error;
+        await delay(pauseMs * attempt);
+      }
+    }
+  }
+
+  /** Replaces what is there in one transaction, so that a session is never without them. */
+  async function replaceOnce(tables: 'iptables' | 'ip6tables', rules: string): Promise<void> {
     const dump = await runWithInput(`${tables}-save`, []);
     const removal = rulesRemoval(dump, installation, rules !== '');
     if (removal.length === 0 && rules === '') return;

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type AddressRange, showRange } from '../address-range.ts';
+import { type AddressRange, ipv4Of, numberOf, showRange } from '../address-range.ts';
 import { hostAddresses } from '../closed-addresses.ts';
 import { runWithInput } from '../system-program.ts';
 import { linkName, ruleMark } from './packet-rules.ts';
@@ -57,18 +57,14 @@ interface AddressPair {
 
 function freePair({ address, prefix }: AddressRange, used: ReadonlySet<string>): AddressPair {
   const pairs = 2 ** (32 - prefix) / 2;
-  const base = address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
+  const base = numberOf(address);
   const start = randomInt(pairs);
   for (let step = 0; step < pairs; step += 1) {
     const index = (start + step) % pairs;
-    const host = dotted(base + 2 * index);
-    if (index > 0 && !used.has(host)) return { index, host, session: dotted(base + 2 * index + 1) };
+    const host = ipv4Of(base + 2 * index);
+    if (index > 0 && !used.has(host)) return { index, host, session: ipv4Of(base + 2 * index + 1) };
   }
   throw new Error(`all of ${address}/${prefix} is in use`);
-}
-
-function dotted(value: number): string {
-  return [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join('.');
 }
 
 /** The sandbox's side: the address, the way out, and what there is no way to. */

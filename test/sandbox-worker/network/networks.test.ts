@@ -1,0 +1,115 @@
+import { createServer } from 'node:net';
+import { create } from '@bufbuild/protobuf';
+import { pino } from 'pino';
+import { expect, test } from 'vitest';
+import { NetworkMode, NetworkSchema } from '../../../gen/assay/v1/session_pb.js';
+import type { FullNetwork } from '../../../services/sandbox-worker/network/full/full-network.ts';
+import { createNetworks, type NetworksDeps } from '../../../services/sandbox-worker/network/networks.ts';
+import type { DomainError } from '../../../services/shared/domain-error.ts';
+
+const all = [NetworkMode.NONE, NetworkMode.EGRESS, NetworkMode.FULL];
+const sandbox = { pid: 1, file: { containerId: 'c1' } };
+const network = (mode: NetworkMode, ...allow: string[]) => create(NetworkSchema, { mode, allow });
+
+/** What happened to the host, in order, and networks on a host where everything works unless a test says otherwise. */
+function networksWith(given: Partial<NetworksDeps>, broken: Partial<FullNetwork> = {}) {
+  const happened: string[] = [];
+  const full: FullNetwork = {
+    obstacle: async () => undefined,
+    attach: async ({ id }) => void happened.push(`attach ${id}`),
+    keep: async () => void happened.push('keep'),
+    remove: async () => void happened.push('remove'),
+    ...broken,
+  };
+  const door = {
+    obstacle: async () => undefined,
+    listen: async (pid: number, port: number) => {
+      happened.push(`listen ${pid} ${port}`);
+      return createServer();
+    },
+    close: () => {},
+  };
+  const proxy = {
+    serve: (_: unknown, sessionId: string, allow: readonly { host: string }[]) => {
+      happened.push(`serve ${sessionId} ${allow.map(({ host }) => host)}`);
+      return { close: () => void happened.push(`close ${sessionId}`) };
+    },
+  };
+  const allow = [{ host: 'registry.test', below: false, port: 'web' as const }];
+  const made = createNetworks({ modes: all, door, proxy, allow, full, log: pino({ enabled: false }), ...given });
+  return { made, happened };
+}
+
+function refusal(run: () => void): string {
+  try {
+    run();
+  } catch (error) {
+    return (error as DomainError).reason;
+  }
+  return 'none';
+}
+
+test.each<{ title: string; given: Partial<NetworksDeps>; broken?: Partial<FullNetwork>; words: string[] }>([
+  { title: 'all that is permitted and possible', given: {}, words: ['network_egress', 'network_full'] },
+  { title: 'no more than is permitted', given: { modes: [NetworkMode.NONE] }, words: [] },
+  { title: 'no egress without a door', given: { door: undefined }, words: ['network_full'] },
+  {
+    title: 'no full where the rules cannot be installed',
+    given: {},
+    broken: { obstacle: async () => 'iptables failed' },
+    words: ['network_egress'],
+  },
+])('a worker offers $title', async ({ given, broken, words }) => {
+  const { made } = networksWith(given, broken);
+  await made.ready();
+  expect(made.capabilities).toEqual(words);
+  for (const [mode, word] of [
+    [NetworkMode.EGRESS, 'network_egress'],
+    [NetworkMode.FULL, 'network_full'],
+  ] as const) {
+    const refused = refusal(() => made.check(network(mode)));
+    expect(refused).toBe(words.includes(word) ? 'none' : 'NETWORK_NOT_OFFERED');
+  }
+  expect(refusal(() => made.check(undefined))).toBe('none');
+});
+
+test('a session without a network costs the host nothing', async () => {
+  const { made, happened } = networksWith({});
+  for (const none of [undefined, network(NetworkMode.UNSPECIFIED), network(NetworkMode.NONE)]) {
+    expect(made.environment(none)).toEqual({});
+    await made.attach('ses_1', none, sandbox);
+    await made.reattach('ses_1', none, sandbox);
+    made.detach('ses_1');
+  }
+  expect(happened).toEqual([]);
+});
+
+test("an egress session has the operator's hosts and its own, and a gate that closes with it", async () => {
+  const { made, happened } = networksWith({});
+  await made.attach('ses_1', network(NetworkMode.EGRESS, 'mine.test'), sandbox);
+  made.detach('ses_1');
+  made.detach('ses_1');
+  expect(happened).toEqual(['listen 1 3128', 'serve ses_1 registry.test,mine.test', 'close ses_1']);
+});
+
+test('rules stay for as long as a session needs them, also beyond the worker', async () => {
+  const { made, happened } = networksWith({});
+  await made.attach('ses_1', network(NetworkMode.FULL), sandbox);
+  await made.reattach('ses_2', network(NetworkMode.FULL), sandbox);
+  made.detach('ses_1');
+  await made.settle();
+  await made.close();
+  expect(happened).toEqual(['attach c1', 'keep']);
+  made.detach('ses_2');
+  await made.settle();
+  expect(happened.at(-1)).toBe('remove');
+});
+
+test('a network that cannot be attached is an error that says so, and holds no rules', async () => {
+  const failing = { attach: async () => Promise.reject(new Error('ip failed: no')) };
+  const { made, happened } = networksWith({}, failing);
+  const error = await made.attach('ses_1', network(NetworkMode.FULL), sandbox).catch((e) => e);
+  expect([error.reason, error.message]).toEqual(['ENGINE_FAILED', expect.stringContaining('ip failed: no')]);
+  await made.settle();
+  expect(happened).toEqual(['remove']);
+});
