@@ -14,6 +14,7 @@ declare module 'vitest' {
       natsServer: string;
       baseImage: string;
       guestPath: string;
+      isolatedPath: string;
     };
   }
 }

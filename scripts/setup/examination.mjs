@@ -1,11 +1,11 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { baseImageName, hasBaseImage } from './base-image.mjs';
 import { brokerVersion, checkBrokerUrl } from './broker.mjs';
+import { cProgramPath, cPrograms } from './c-program.mjs';
 import { engineSocket } from './engine.mjs';
 import { createEngineApi } from './engine-api.mjs';
 import { startedEngine } from './engine-process.mjs';
 import { SetupFailure } from './failure.mjs';
-import { guestPath } from './guest.mjs';
 import { packagesProblem } from './packages.mjs';
 import { dataDirectory, node24 } from './paths.mjs';
 import { findProgram, run } from './program.mjs';
@@ -96,8 +96,9 @@ async function lookAtImage(api) {
 }
 
 function lookAtGuest() {
-  const path = guestPath(dataDirectory(), baseImageName());
-  return existsSync(path) ? ok(path) : missing('not built yet', 'npm start');
+  const paths = Object.values(cPrograms).map((program) => cProgramPath(dataDirectory(), baseImageName(), program));
+  const absent = paths.filter((path) => !existsSync(path));
+  return absent.length === 0 ? ok(paths[0]) : missing('not built yet', 'npm start');
 }
 
 function lookAtDiskLimits() {

@@ -11,6 +11,8 @@ export interface Setup {
   baseImage: string;
   /** The guest program, static, built from guest/. */
   guestPath: string;
+  /** The program that runs a submission's programs for its tests, static, built from runner/. */
+  isolatedPath: string;
 }
 
 export const parts: readonly string[];

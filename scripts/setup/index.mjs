@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { ensureBaseImage } from './base-image.mjs';
 import { ensureBroker } from './broker.mjs';
+import { cPrograms, ensureCProgram } from './c-program.mjs';
 import { ensureDiskTools, ensureEngine } from './engine.mjs';
 import { SetupFailure } from './failure.mjs';
-import { ensureGuest } from './guest.mjs';
 import { takeLock } from './lock.mjs';
 import { ensurePackages } from './packages.mjs';
 import { dataDirectory, makePrivateDirectory } from './paths.mjs';
@@ -30,7 +30,10 @@ export async function setup({ only = 'guest' } = {}) {
     await ensureDiskTools();
     if (wants('broker')) found.natsServer = await ensureBroker();
     if (wants('base-image')) found.baseImage = await ensureBaseImage(api, dataDir);
-    if (wants('guest')) found.guestPath = await ensureGuest(api, dataDir, found.baseImage);
+    if (wants('guest')) {
+      found.guestPath = await ensureCProgram(api, dataDir, found.baseImage, cPrograms.guest);
+      found.isolatedPath = await ensureCProgram(api, dataDir, found.baseImage, cPrograms.isolated);
+    }
     return found;
   } finally {
     await lock.release();

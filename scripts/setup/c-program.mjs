@@ -5,27 +5,34 @@ import { SetupFailure } from './failure.mjs';
 import { makePrivateDirectory, repository } from './paths.mjs';
 import { step } from './progress.mjs';
 
-const defaultSource = join(repository, 'guest');
+/**
+ * The programs of ours in C: PID 1 of every container with the door into its network, and what runs a submission's programs
+ * for its tests.
+ */
+export const cPrograms = {
+  guest: { name: 'guest', beside: ['netdoor'], source: join(repository, 'guest') },
+  isolated: { name: 'isolated', beside: [], source: join(repository, 'runner') },
+};
 const buildLabel = 'dev.assay.guest-build';
 
-/** Where the guest of these sources and this image (its compiler and C library) belongs. */
-export function guestPath(dataDir, baseImage, source = defaultSource) {
+/** Where the program of these sources and this image (its compiler and C library) belongs. */
+export function cProgramPath(dataDir, baseImage, { name, source }) {
   const digest = digestOfFiles(source, /(\.[ch]|^Makefile)$/, baseImage).slice(0, 16);
-  return join(dataDir, 'guest', digest, 'guest');
+  return join(dataDir, name, digest, name);
 }
 
-/** Builds the guest inside the base image, unless it is there. */
-export async function ensureGuest(api, dataDir, baseImage, source = defaultSource) {
-  const path = guestPath(dataDir, baseImage, source);
+/** Builds a program inside the base image, unless it is there. */
+export async function ensureCProgram(api, dataDir, baseImage, program) {
+  const { name, beside } = program;
+  const path = cProgramPath(dataDir, baseImage, program);
   if (existsSync(path)) return path;
-  await step('Building the guest', async () => {
-    const parent = makePrivateDirectory(join(dataDir, 'guest'));
+  await step(`Building ${name}`, async () => {
+    const parent = makePrivateDirectory(join(dataDir, name));
     await removeLeftovers(api, parent);
     const build = mkdtempSync(join(parent, 'build-'));
     try {
-      await compile(api, baseImage, source, build);
-      chmodSync(join(build, 'guest'), 0o755);
-      chmodSync(join(build, 'netdoor'), 0o755);
+      await compile(api, baseImage, program, build);
+      for (const file of [name, ...beside]) chmodSync(join(build, file), 0o755);
       chmodSync(build, 0o755);
       // The directory appears whole or not at all.
       renameSync(build, join(path, '..'));
@@ -47,11 +54,11 @@ async function removeLeftovers(api, parent) {
   }
 }
 
-async function compile(api, image, source, output) {
+async function compile(api, image, { name, beside, source }, output) {
   const created = await api.post('/containers/create', {
     Image: image,
     User: `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`,
-    Entrypoint: ['make', '-C', '/source', 'BUILD=/build', '/build/guest', '/build/netdoor'],
+    Entrypoint: ['make', '-C', '/source', 'BUILD=/build', ...[name, ...beside].map((file) => `/build/${file}`)],
     Cmd: [],
     // With a terminal the log is plain text; a dumb one keeps the compiler's colours out of it.
     Tty: true,
@@ -69,9 +76,9 @@ async function compile(api, image, source, output) {
   try {
     await api.post(`/containers/${created.Id}/start`);
     const { StatusCode: status } = await api.post(`/containers/${created.Id}/wait`, undefined, { idleMs: 300_000 });
-    if (status === 0 && existsSync(join(output, 'guest'))) return;
+    if (status === 0 && existsSync(join(output, name))) return;
     const { text } = await api.send('GET', `/containers/${created.Id}/logs?stdout=1&stderr=1&tail=60`);
-    throw new SetupFailure(`the guest did not compile (make ended with ${status}):\n${text.trim()}`);
+    throw new SetupFailure(`${name} did not compile (make ended with ${status}):\n${text.trim()}`);
   } finally {
     await api.remove(`/containers/${created.Id}?force=1&v=1`);
   }
