@@ -87,7 +87,8 @@ test('a hundred idle sessions cost little, wake nobody, and leave nothing when t
 
   // A guest that polled even once in ten seconds would be seen here.
   expect(busy.guestSleeps).toBeLessThan(count);
-  expect((during.descriptors - before.descriptors) / count).toBeLessThanOrEqual(4);
+  // The socket, its guest, the journal, and the control files of the nests that wait.
+  expect((during.descriptors - before.descriptors) / count).toBeLessThan(20);
   expect(during.threads).toBe(before.threads);
   expect((busy.workerMs - quiet.workerMs) / idleMs).toBeLessThan(0.1);
   expect(after.descriptors).toBeLessThanOrEqual(before.descriptors + 3);
