@@ -1,6 +1,6 @@
-import { type Gap, OutputStream } from '../../gen/assay/v1/execution_pb.js';
+import { type AwaitingInput, AwaitingInputKind, type Gap, OutputStream } from '../../gen/assay/v1/execution_pb.js';
 import { AssayError } from './assay-error.ts';
-import { type ExecutionEvent, type ExecutionResult, toResult } from './execution-event.ts';
+import { type AwaitingKind, type ExecutionEvent, type ExecutionResult, toResult } from './execution-event.ts';
 import { createOutputCursor } from './output-cursor.ts';
 import type { ReceivedEvent } from './received-event.ts';
 import { toDate } from './time.ts';
@@ -24,11 +24,21 @@ export function createEventReader(from: Offsets, alreadyStarted: boolean): Event
   const stderr = createOutputCursor('stderr', from.stderr);
   let started = alreadyStarted;
   let toldStarted = false;
+  let toldAwaiting = '';
 
   function readGap(gap: Gap): ExecutionEvent | undefined {
     const stream = gap.stream === OutputStream.STDERR ? 'stderr' : 'stdout';
     const fresh = (stream === 'stderr' ? stderr : stdout).skip(Number(gap.from), Number(gap.to));
     return fresh && { type: 'gap', stream, ...fresh };
+  }
+
+  /** Every new stream tells of a wait that goes on; here it is told once. */
+  function readAwaiting({ kind, inputBytes }: AwaitingInput): ExecutionEvent | undefined {
+    const wait = [kind, inputBytes, stdout.position, stderr.position].join();
+    if (wait === toldAwaiting) return undefined;
+    toldAwaiting = wait;
+    const name = AwaitingInputKind[kind] as AwaitingKind;
+    return { type: 'awaitingInput', kind: name, inputBytes: Number(inputBytes) };
   }
 
   /** A result that counts more bytes than arrived came on a stream that lost some. */
@@ -66,6 +76,8 @@ export function createEventReader(from: Offsets, alreadyStarted: boolean): Event
         }
         case 'gap':
           return readGap(event.value);
+        case 'awaitingInput':
+          return readAwaiting(event.value);
         case 'heartbeat':
           return { type: 'heartbeat' };
         case 'finished': {

@@ -1,4 +1,8 @@
-import { EndReason, type ExecutionResult as WireResult } from '../../gen/assay/v1/execution_pb.js';
+import {
+  type AwaitingInputKind,
+  EndReason,
+  type ExecutionResult as WireResult,
+} from '../../gen/assay/v1/execution_pb.js';
 import { toDate, toMilliseconds } from './time.ts';
 
 /** Which of a program's two output streams. */
@@ -7,6 +11,9 @@ export type StreamName = 'stdout' | 'stderr';
 /** Why an execution ended, as the server names it. */
 export type EndReasonName = Exclude<keyof typeof EndReason, 'UNSPECIFIED'>;
 
+/** How a program was seen to wait for input: it reads it, or it wrote nothing for a second. */
+export type AwaitingKind = Exclude<keyof typeof AwaitingInputKind, 'UNSPECIFIED'>;
+
 /** One thing that an execution did. `finished` is always the last. */
 export type ExecutionEvent =
   | { readonly type: 'started'; readonly startTime: Date | undefined }
@@ -14,6 +21,8 @@ export type ExecutionEvent =
   | { readonly type: 'stderr'; readonly offset: number; readonly data: Uint8Array }
   /** The bytes `from` (included) to `to` (excluded) are not kept any more. */
   | { readonly type: 'gap'; readonly stream: StreamName; readonly from: number; readonly to: number }
+  /** The program seems to wait for input; `inputBytes` were given by then, and taken. Only while its input is open. */
+  | { readonly type: 'awaitingInput'; readonly kind: AwaitingKind; readonly inputBytes: number }
   | { readonly type: 'heartbeat' }
   | { readonly type: 'finished'; readonly result: ExecutionResult };
 

@@ -1,6 +1,7 @@
 import { AssayError } from './assay-error.ts';
 import type { ExecutionEvent, ExecutionResult } from './execution-event.ts';
 import type { InputWriter } from './input-writer.ts';
+import { readTurn, type Turn } from './turn.ts';
 
 /**
  * One command, followed. Iterate it for its events, or ask for the result alone. It can be read once; the session's
@@ -11,10 +12,17 @@ export interface Execution extends AsyncIterable<ExecutionEvent> {
   readonly sessionId: string;
   /** Settles when the command runs, or with the reason why it could not be started. */
   readonly started: Promise<void>;
-  /** The command's input; it takes bytes only if the execution was made with `input: true`. */
+  /** The command's input; it takes bytes only if the execution was made with `input: true` or a terminal. */
   readonly stdin: InputWriter;
   /** The result. Reads and drops the events if nobody iterates. */
   result(): Promise<ExecutionResult>;
+  /**
+   * Reads until the command waits for input with all that was given taken, or ends; returns what it wrote meanwhile.
+   * Write, and call it again for the next. Do not iterate beside it.
+   */
+  awaitingInput(): Promise<Turn>;
+  /** Gives the command's terminal a new size. */
+  resize(size: TerminalSize): Promise<void>;
   /** Sends a signal, by number, to the command's process group. */
   signal(number: number): Promise<void>;
   /** Ends every process of the command: TERM, two seconds, KILL. The result then says CANCELLED. */
@@ -23,11 +31,18 @@ export interface Execution extends AsyncIterable<ExecutionEvent> {
   detach(): void;
 }
 
+/** The size of a terminal in characters, each 1 to 1,000. */
+export interface TerminalSize {
+  readonly rows: number;
+  readonly columns: number;
+}
+
 export interface ExecutionParts {
   readonly id: string;
   readonly sessionId: string;
   readonly events: AsyncGenerator<ExecutionEvent, void, undefined>;
   readonly stdin: (started: () => Promise<void>) => InputWriter;
+  readonly resize: (size: TerminalSize) => Promise<void>;
   readonly signal: (number: number) => Promise<void>;
   readonly cancel: () => Promise<void>;
   readonly detach: () => void;
@@ -41,6 +56,8 @@ export function createExecution(parts: ExecutionParts): Execution {
   started.catch((error) => result.reject(error));
   let consumed = false;
   let finished = false;
+  let turns: AsyncGenerator<ExecutionEvent, void, undefined> | undefined;
+  const stdin = parts.stdin(() => started);
 
   async function* iterate(): AsyncGenerator<ExecutionEvent, void, undefined> {
     try {
@@ -68,8 +85,8 @@ export function createExecution(parts: ExecutionParts): Execution {
     return iterate();
   }
 
-  async function drain(): Promise<void> {
-    for await (const _ of events()) {
+  async function drain(rest: AsyncIterable<ExecutionEvent>): Promise<void> {
+    for await (const _ of rest) {
       // Only the result is wanted.
     }
   }
@@ -78,12 +95,17 @@ export function createExecution(parts: ExecutionParts): Execution {
     id: parts.id,
     sessionId: parts.sessionId,
     started,
-    stdin: parts.stdin(() => started),
+    stdin,
     [Symbol.asyncIterator]: events,
     result() {
-      if (!consumed) drain().catch(() => undefined);
+      if (turns !== undefined || !consumed) drain(turns ?? events()).catch(() => undefined);
       return result.promise;
     },
+    awaitingInput() {
+      turns ??= events();
+      return readTurn(turns, () => stdin.length);
+    },
+    resize: parts.resize,
     signal: parts.signal,
     cancel: parts.cancel,
     detach: parts.detach,

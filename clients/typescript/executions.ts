@@ -8,7 +8,7 @@ import {
 import { type Caller, present } from './caller.ts';
 import { createEventReader, type EventReader } from './event-reader.ts';
 import type { EventStreams } from './event-streams.ts';
-import { createExecution, type Execution } from './execution.ts';
+import { createExecution, type Execution, type TerminalSize } from './execution.ts';
 import { type ExecutionResult, toResult } from './execution-event.ts';
 import { followExecution, type OpenStream } from './follow.ts';
 import { createInputWriter, type InputWriter } from './input-writer.ts';
@@ -22,8 +22,10 @@ export interface ExecuteOptions {
   cwd?: string;
   /** How long the command may run. Absent: as long as the session lives. */
   timeoutMs?: number;
-  /** Whether the command's stdin will be written. Otherwise it is empty. */
+  /** Whether the command's stdin will be written. Otherwise it is empty. A terminal's is always open. */
   input?: boolean;
+  /** Run it on a terminal of this size: all output is stdout, stdin is typed as it is, its end as the end-of-file character. */
+  terminal?: TerminalSize;
   /** How many bytes of each stream the server keeps for late readers. */
   outputKeptBytes?: number;
   /** Where the command belongs in a trace of yours, as W3C Trace Context writes it. */
@@ -80,6 +82,9 @@ export function createExecutions(
       sessionId,
       events: followExecution(open, reader, caller, ending),
       stdin: (ready) => inputOf(executionId, ready),
+      resize: async ({ rows, columns }) => {
+        await caller.repeatable(() => rpc.resizeTerminal({ sessionId, executionId, size: { rows, columns } }));
+      },
       signal: async (number) => {
         await caller.once(() => rpc.signalExecution({ sessionId, executionId, signal: number }));
       },
@@ -146,6 +151,7 @@ function toRequestFields(options: ExecuteOptions) {
     workingDirectory: options.cwd ?? '',
     inputOpen: options.input ?? false,
     outputKeptBytes: BigInt(options.outputKeptBytes ?? 0),
+    ...(options.terminal === undefined ? {} : { terminal: { ...options.terminal } }),
     ...(options.timeoutMs === undefined ? {} : { timeout: toDuration('timeoutMs', options.timeoutMs) }),
   };
 }

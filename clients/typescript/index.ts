@@ -1,7 +1,7 @@
 export { AssayError, type LocalReason } from './assay-error.ts';
 export { type Client, type ClientOptions, createClient } from './client.ts';
-export type { Execution } from './execution.ts';
-export type { EndReasonName, ExecutionEvent, ExecutionResult, StreamName } from './execution-event.ts';
+export type { Execution, TerminalSize } from './execution.ts';
+export type { AwaitingKind, EndReasonName, ExecutionEvent, ExecutionResult, StreamName } from './execution-event.ts';
 export type { AttachOptions, ExecuteOptions, ExecutionInfo } from './executions.ts';
 export { type InputWriter, isEndOfProgram } from './input-writer.ts';
 export type { CreateKeyOptions, KeyInfo, Keys, ScopeName } from './keys.ts';
@@ -11,3 +11,4 @@ export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';
 export type { Network, NetworkModeName, ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';
 export type { CreateSessionOptions, ListSessionsOptions, Sessions } from './sessions.ts';
+export type { Turn } from './turn.ts';

@@ -5,6 +5,8 @@ const pieceBytes = 512 * 1024;
 
 /** The input of an execution. Writes are sent in order; each promise settles when the sandbox holds the bytes. */
 export interface InputWriter {
+  /** How many bytes were given so far, whether the sandbox has them yet or not. */
+  readonly length: number;
   write(data: Uint8Array | string): Promise<void>;
   /** Ends the input, after a last piece if one is given. Ending it again, or after the program, does nothing. */
   end(data?: Uint8Array | string): Promise<void>;
@@ -21,6 +23,7 @@ export interface InputChannel {
 
 export function createInputWriter(channel: InputChannel): InputWriter {
   let position = 0;
+  let given = 0;
   let ended = false;
   let queue: Promise<void> = Promise.resolve();
 
@@ -43,6 +46,7 @@ export function createInputWriter(channel: InputChannel): InputWriter {
   }
 
   function enqueue(data: Uint8Array, end: boolean): Promise<void> {
+    given += data.length;
     const sent = queue.then(() => send(data, end));
     // The next write starts after this one even if it fails; its own offset check then tells.
     queue = sent.catch(() => undefined);
@@ -50,6 +54,9 @@ export function createInputWriter(channel: InputChannel): InputWriter {
   }
 
   return {
+    get length() {
+      return given;
+    },
     write(data) {
       if (ended) return Promise.reject(new AssayError('INPUT_CLOSED', 'the input was ended before this write'));
       return enqueue(toBytes(data), false);

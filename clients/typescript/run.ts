@@ -1,3 +1,4 @@
+import { createCollector } from './collector.ts';
 import type { Execution } from './execution.ts';
 import type { EndReasonName, ExecutionResult, StreamName } from './execution-event.ts';
 import type { ExecuteOptions, Executions } from './executions.ts';
@@ -7,7 +8,7 @@ import type { Program } from './program.ts';
 const defaultOutputBytes = 64 * 1024 * 1024;
 
 export interface RunOptions extends Omit<ExecuteOptions, 'input'> {
-  /** Bytes for the command's stdin. Absent: empty. */
+  /** Bytes for the command's stdin. Absent: empty; on a terminal, its end is typed at once. */
   input?: Uint8Array | string | AsyncIterable<Uint8Array>;
   /** The most bytes to collect of each stream, 64 MiB unless given. What comes after is dropped. */
   maxOutputBytes?: number;
@@ -34,7 +35,8 @@ export async function runProgram(
   program: Program,
   options: RunOptions = {},
 ): Promise<RunResult> {
-  const { input, maxOutputBytes = defaultOutputBytes, ...rest } = options;
+  const { input: given, maxOutputBytes = defaultOutputBytes, ...rest } = options;
+  const input = given ?? (rest.terminal === undefined ? undefined : '');
   const execution = executions.execute(program, { ...rest, input: input !== undefined });
   const collecting = collect(execution, maxOutputBytes);
   if (input === undefined) return collecting;
@@ -61,24 +63,6 @@ async function collect(execution: Execution, limit: number): Promise<RunResult> 
     stderrTruncated: stderr.truncated || gaps.some((gap) => gap.stream === 'stderr'),
     gaps,
     result,
-  };
-}
-
-function createCollector(limit: number) {
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  let truncated = false;
-  return {
-    get truncated() {
-      return truncated;
-    },
-    add(data: Uint8Array) {
-      const kept = data.length <= limit - size ? data : data.subarray(0, limit - size);
-      truncated ||= kept.length < data.length;
-      if (kept.length > 0) pieces.push(kept);
-      size += kept.length;
-    },
-    bytes: () => Buffer.concat(pieces, size),
   };
 }
 

@@ -26,6 +26,7 @@ const codes = {
   EXECUTION_ENDED: Code.FailedPrecondition,
   PROGRAM_NOT_STARTED: Code.FailedPrecondition,
   INPUT_NOT_OPEN: Code.FailedPrecondition,
+  NO_TERMINAL: Code.FailedPrecondition,
   INPUT_OFFSET: Code.OutOfRange,
   SESSION_QUOTA: Code.ResourceExhausted,
   EXECUTION_QUOTA: Code.ResourceExhausted,

@@ -40,7 +40,8 @@ function nameOf(method: DescMethod): string {
 /** Calls any RPC with fields that are right for all of them; resolves with the first answer or the error. */
 async function call(method: DescMethod, transport: Transport): Promise<unknown> {
   const program = { case: 'command', value: 'true' };
-  const request = { sessionId, executionId: 'x', program, signal: 15, keyId: 'operator1', scopes: [Scope.AGENT] };
+  const size = { rows: 24, columns: 80 };
+  const request = { sessionId, executionId: 'x', program, signal: 15, size, keyId: 'operator1', scopes: [Scope.AGENT] };
   const client = createClient(method.parent, transport) as unknown as Record<string, (request: unknown) => unknown>;
   async function* one() {
     yield { messageRequest: { case: 'listServices', value: '' } };

@@ -74,6 +74,15 @@ const rows: [title: string, field: string, limit: string | undefined, ask: (api:
   ['a timeout over a day', 'timeout', '86400000', (api) => execute(api, { timeout: { seconds: 86_401n, nanos: 0 } })],
   ['an absurd timeout', 'timeout', undefined, (api) => execute(api, { timeout: { seconds: 1n, nanos: -5 } })],
   ['absurd kept output', 'output_kept_bytes', '1073741824', (api) => execute(api, { outputKeptBytes: 2n ** 63n })],
+  ['a terminal of no size', 'terminal.rows', '1', (api) => execute(api, { terminal: { columns: 80 } })],
+  ['a huge terminal', 'terminal.columns', '1000', (api) => execute(api, { terminal: { rows: 24, columns: 1_001 } })],
+  ['no new size', 'size', undefined, (api) => api.executions.resizeTerminal({ sessionId, executionId: 'x' })],
+  [
+    'a huge new size',
+    'size.rows',
+    '1000',
+    (api) => api.executions.resizeTerminal({ sessionId, executionId: 'x', size: { rows: 4_000_000_000, columns: 1 } }),
+  ],
   [
     'a signal that is none',
     'signal',

@@ -111,7 +111,7 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
   timeout?: Duration | undefined;
 
   /**
-   * Whether WriteInput will follow. Otherwise the command's input is empty.
+   * Whether WriteInput will follow. Otherwise the command's input is empty. A terminal's input is always open.
    *
    * @generated from field: bool input_open = 10;
    */
@@ -123,6 +123,13 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
    * @generated from field: uint64 output_kept_bytes = 11;
    */
   outputKeptBytes: bigint;
+
+  /**
+   * Present: run on a terminal of this size. Its output, standard error included, comes as stdout; input is typed as it is, and CloseInput types the end-of-file character. TERM is xterm-256color unless env has one.
+   *
+   * @generated from field: assay.v1.TerminalSize terminal = 12;
+   */
+  terminal?: TerminalSize | undefined;
 };
 
 /**
@@ -130,6 +137,33 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
  * Use `create(ExecuteRequestSchema)` to create a new message.
  */
 export declare const ExecuteRequestSchema: GenMessage<ExecuteRequest>;
+
+/**
+ * TerminalSize is the size of a terminal, in characters.
+ *
+ * @generated from message assay.v1.TerminalSize
+ */
+export declare type TerminalSize = Message<"assay.v1.TerminalSize"> & {
+  /**
+   * Lines, 1 to 1,000.
+   *
+   * @generated from field: uint32 rows = 1;
+   */
+  rows: number;
+
+  /**
+   * Characters in a line, 1 to 1,000.
+   *
+   * @generated from field: uint32 columns = 2;
+   */
+  columns: number;
+};
+
+/**
+ * Describes the message assay.v1.TerminalSize.
+ * Use `create(TerminalSizeSchema)` to create a new message.
+ */
+export declare const TerminalSizeSchema: GenMessage<TerminalSize>;
 
 /**
  * ExecuteResponse carries one event.
@@ -264,7 +298,7 @@ export declare type ExecutionEvent = Message<"assay.v1.ExecutionEvent"> & {
     case: "gap";
   } | {
     /**
-     * Reserved: the program waits for input.
+     * The program seems to wait for input. Sent only while input is open, once for each time; also to a reader that comes while it waits.
      *
      * @generated from field: assay.v1.AwaitingInput awaiting_input = 5;
      */
@@ -384,11 +418,24 @@ export declare type Gap = Message<"assay.v1.Gap"> & {
 export declare const GapSchema: GenMessage<Gap>;
 
 /**
- * AwaitingInput says that the program waits for input.
+ * AwaitingInput says that the program waits for input, as far as can be seen from outside. It is never stored.
  *
  * @generated from message assay.v1.AwaitingInput
  */
 export declare type AwaitingInput = Message<"assay.v1.AwaitingInput"> & {
+  /**
+   * How it was seen.
+   *
+   * @generated from field: assay.v1.AwaitingInputKind kind = 1;
+   */
+  kind: AwaitingInputKind;
+
+  /**
+   * How many bytes of input were given by then; the program has taken them all.
+   *
+   * @generated from field: uint64 input_bytes = 2;
+   */
+  inputBytes: bigint;
 };
 
 /**
@@ -1053,6 +1100,54 @@ export declare type CancelExecutionResponse = Message<"assay.v1.CancelExecutionR
 export declare const CancelExecutionResponseSchema: GenMessage<CancelExecutionResponse>;
 
 /**
+ * ResizeTerminalRequest gives a terminal a new size.
+ *
+ * @generated from message assay.v1.ResizeTerminalRequest
+ */
+export declare type ResizeTerminalRequest = Message<"assay.v1.ResizeTerminalRequest"> & {
+  /**
+   * The session's id.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * The execution's id. It must have been started with a terminal.
+   *
+   * @generated from field: string execution_id = 2;
+   */
+  executionId: string;
+
+  /**
+   * The new size.
+   *
+   * @generated from field: assay.v1.TerminalSize size = 3;
+   */
+  size?: TerminalSize | undefined;
+};
+
+/**
+ * Describes the message assay.v1.ResizeTerminalRequest.
+ * Use `create(ResizeTerminalRequestSchema)` to create a new message.
+ */
+export declare const ResizeTerminalRequestSchema: GenMessage<ResizeTerminalRequest>;
+
+/**
+ * ResizeTerminalResponse says that the size was handed to the sandbox.
+ *
+ * @generated from message assay.v1.ResizeTerminalResponse
+ */
+export declare type ResizeTerminalResponse = Message<"assay.v1.ResizeTerminalResponse"> & {
+};
+
+/**
+ * Describes the message assay.v1.ResizeTerminalResponse.
+ * Use `create(ResizeTerminalResponseSchema)` to create a new message.
+ */
+export declare const ResizeTerminalResponseSchema: GenMessage<ResizeTerminalResponse>;
+
+/**
  * OutputStream names a stream.
  *
  * @generated from enum assay.v1.OutputStream
@@ -1084,6 +1179,39 @@ export enum OutputStream {
  * Describes the enum assay.v1.OutputStream.
  */
 export declare const OutputStreamSchema: GenEnum<OutputStream>;
+
+/**
+ * AwaitingInputKind says how a program was seen to wait.
+ *
+ * @generated from enum assay.v1.AwaitingInputKind
+ */
+export enum AwaitingInputKind {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: AWAITING_INPUT_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A process of the execution is blocked reading its input.
+   *
+   * @generated from enum value: AWAITING_INPUT_KIND_READING = 1;
+   */
+  READING = 1,
+
+  /**
+   * No process is seen reading, but nothing was written for a second. It may as well be at work.
+   *
+   * @generated from enum value: AWAITING_INPUT_KIND_QUIET = 2;
+   */
+  QUIET = 2,
+}
+
+/**
+ * Describes the enum assay.v1.AwaitingInputKind.
+ */
+export declare const AwaitingInputKindSchema: GenEnum<AwaitingInputKind>;
 
 /**
  * EndReason says why an execution ended. The first cause wins.
@@ -1267,7 +1395,7 @@ export declare const ExecutionService: GenService<{
     output: typeof CloseInputResponseSchema;
   },
   /**
-   * SignalExecution sends a signal to the process group of an execution.
+   * SignalExecution sends a signal to the process group of an execution, or to the one in the foreground of its terminal.
    *
    * @generated from rpc assay.v1.ExecutionService.SignalExecution
    */
@@ -1285,6 +1413,16 @@ export declare const ExecutionService: GenService<{
     methodKind: "unary";
     input: typeof CancelExecutionRequestSchema;
     output: typeof CancelExecutionResponseSchema;
+  },
+  /**
+   * ResizeTerminal changes the size of an execution's terminal; its programs are told.
+   *
+   * @generated from rpc assay.v1.ExecutionService.ResizeTerminal
+   */
+  resizeTerminal: {
+    methodKind: "unary";
+    input: typeof ResizeTerminalRequestSchema;
+    output: typeof ResizeTerminalResponseSchema;
   },
 }>;
 

@@ -37,19 +37,26 @@ export function acceptRequest(
       fingerprint: fingerprintOf(request),
       summary: summaryOf(request),
       timeoutMs: request.timeout === undefined ? undefined : durationMs(request.timeout),
-      inputOpen: request.inputOpen,
+      inputOpen: isInputOpen(request),
+      terminal: request.terminal !== undefined,
       scripted: isScripted(request),
       keptBytes: request.outputKeptBytes === 0n ? around.defaultKeptBytes : Number(request.outputKeptBytes),
     },
     startSpec: () => ({
       gated: false,
       nest: 0,
-      inputOpen: request.inputOpen,
+      inputOpen: isInputOpen(request),
+      terminal: request.terminal,
       workingDirectory: request.workingDirectory || around.workingDirectory,
       args: argumentsOf(number, request, around),
       env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
     }),
   };
+}
+
+/** A terminal can always be typed at. */
+function isInputOpen({ inputOpen, terminal }: ExecuteRequest): boolean {
+  return inputOpen || terminal !== undefined;
 }
 
 function argumentsOf(number: bigint, request: ExecuteRequest, around: Surroundings): (string | Uint8Array)[] {
@@ -89,6 +96,8 @@ export function fingerprintOf(request: ExecuteRequest): string {
   else if (program.case !== undefined) part(program.value);
   part(request.workingDirectory);
   part(request.inputOpen ? 'input' : '');
+  // Not its size, which changes while it runs.
+  if (request.terminal !== undefined) part('terminal');
   for (const name of Object.keys(request.env).sort()) {
     part(name);
     part(request.env[name] as string);

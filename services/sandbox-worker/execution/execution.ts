@@ -18,6 +18,7 @@ import {
   start,
 } from '../guest/frame.ts';
 import type { Meter } from '../meter.ts';
+import { createAwaiting } from './awaiting.ts';
 import { createDeadline, type Deadline } from './deadline.ts';
 import { beginDoom, type Doom, type DoomReason } from './doom.ts';
 import { type ExecutionTrace, traceExecution } from './execution-trace.ts';
@@ -30,6 +31,7 @@ import { endOf, lostResult, resultOf } from './result.ts';
 import type { Spool } from './spool.ts';
 import type { Holding, SpoolBudget } from './spool-budget.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
+import { createTerminal, type Terminal } from './terminal.ts';
 
 /** How long the news of a start may wait for company. */
 const startedDelayMs = 2;
@@ -66,6 +68,7 @@ export interface ExecutionSpec {
   readonly summary: string;
   readonly timeoutMs: number | undefined;
   readonly inputOpen: boolean;
+  readonly terminal: boolean;
   /** Whether its text lies in a file of its own. */
   readonly scripted: boolean;
   readonly keptBytes: number;
@@ -79,6 +82,8 @@ export interface ExecutionSpec {
 export class Execution implements Readable, Holding {
   readonly spec: ExecutionSpec;
   readonly input: Input;
+  readonly terminal: Terminal;
+  readonly awaiting = createAwaiting();
   startedMs: number | undefined;
   result: ExecutionResult | undefined;
   refusal: DomainError | undefined;
@@ -108,6 +113,7 @@ export class Execution implements Readable, Holding {
     this.adopted = adopted;
     this.host = host;
     this.input = createInput(spec.number, spec.inputOpen, (frame) => host.send(frame));
+    this.terminal = createTerminal(spec.number, spec.terminal, (frame) => host.send(frame));
     const acknowledge = (stream: Stream, offset: number) => host.send(ack(spec.number, stream, offset));
     const disk = { grew: (bytes: number) => host.budget.grew(this, bytes), full: () => host.budget.full() };
     const output = (stream: Stream): Output =>
@@ -214,6 +220,7 @@ export class Execution implements Readable, Holding {
     this.outputs[1].recover(stdoutAcked);
     this.outputs[2].recover(stderrAcked);
     this.input.recover(inputReceived);
+    this.terminal.remind();
   }
 
   /** The process waits: into its cgroup with it, then it may go. */
@@ -233,11 +240,16 @@ export class Execution implements Readable, Holding {
       this.startLogged = true;
       this.host.journal.started(this.spec.number, this.startedMs);
     }
+    this.terminal.remind();
     this.armDeadline();
     // The worker that decided to end it may have died before it could.
     if (this.doomed !== undefined && this.running) this.beginDoom(this.doomed);
     // Most commands print or end within this time; then one write carries it all.
     this.startedNews = setTimeout(() => this.wakeReaders(), startedDelayMs).unref();
+  }
+
+  onAwaiting(kind: number): void {
+    if (this.running && this.awaiting.seen(kind, this.input.received)) this.wakeReaders();
   }
 
   onFailed(step: number, errno: number): void {
@@ -258,6 +270,7 @@ export class Execution implements Readable, Holding {
     const { spool } = this.outputs[stream];
     const before = spool.total;
     this.outputs[stream].take(offset, data);
+    this.awaiting.over();
     this.host.meter.outputBytes[stream] += spool.total - before;
     this.host.stored(this);
   }
@@ -279,6 +292,7 @@ export class Execution implements Readable, Holding {
     if (this.exit !== undefined) return;
     this.exit = exit;
     this.trace?.exited(exit);
+    this.awaiting.over();
     clearTimeout(this.startedNews);
     this.deadline?.cancel();
     this.input.close();

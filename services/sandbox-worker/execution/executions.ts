@@ -219,11 +219,13 @@ export function createExecutions(
     failed: (number, step, errno) => known(number).onFailed(step, errno),
     output: (number, stream, offset, data) => known(number).onOutput(stream, offset, data),
     inputAck(number, received, written, ended, closed) {
-      const { input } = known(number);
+      const { input, awaiting } = known(number);
       const before = input.received;
       input.acknowledged(received, written, ended, closed);
       host.meter.inputBytes += input.received - before;
+      if (input.received > before || ended || closed) awaiting.over();
     },
+    awaiting: (number, kind) => known(number).onAwaiting(kind),
     exit: (number, exit) => known(number).onExit(exit),
     closed: (number, stdout, stderr) => known(number).onClosed(stdout, stderr),
     unknown: (number) => known(number).lose('the sandbox does not know how this execution ended'),

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
+  type AwaitingInput,
   type ExecutionEvent,
   type ExecutionResult,
   FinishedSchema,
@@ -32,6 +33,7 @@ export interface Readable {
   readonly refusal: DomainError | undefined;
   /** Nobody holds the streams any more. */
   readonly drained: boolean;
+  readonly awaiting: { readonly now: AwaitingInput | undefined };
   spool(stream: Stream): Spool;
   /** A reader moved on: bytes may be acknowledged now. */
   advanced(): void;
@@ -61,6 +63,7 @@ export function createSubscription(
   let startedSent = from.resumed ?? false;
   let done = false;
   let quiet = true;
+  let toldAwaiting: AwaitingInput | undefined;
 
   function sendStarted(): boolean {
     if (startedSent) return true;
@@ -100,6 +103,14 @@ export function createSubscription(
     return cursors[stream] >= Math.min(limit(stream), execution.spool(stream).total);
   }
 
+  /** Behind all output, because what was asked for stands there. */
+  function tellAwaiting(): void {
+    const { now } = execution.awaiting;
+    if (now === toldAwaiting || !caughtUp(1) || !caughtUp(2) || !sink.writable) return;
+    toldAwaiting = now;
+    if (now !== undefined) sink.event({ case: 'awaitingInput', value: now });
+  }
+
   function finishIfDone(): void {
     const { result } = execution;
     if (done || result === undefined || !caughtUp(1) || !caughtUp(2)) return;
@@ -128,6 +139,7 @@ export function createSubscription(
       for (const stream of [1, 2] as const) if (caughtUp(stream)) given[stream] = false;
       execution.advanced();
     }
+    tellAwaiting();
     finishIfDone();
   }
 

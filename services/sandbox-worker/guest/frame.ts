@@ -25,6 +25,8 @@ export interface GuestFrames {
   closed(number: bigint, stdoutBytes: number, stderrBytes: number): void;
   unknown(number: bigint): void;
   nested(nest: number, pid: number, sparePid: number): void;
+  /** A program waits for input: 1 it is seen reading, 2 nothing was heard of it for a while. */
+  awaiting(number: bigint, kind: number): void;
 }
 
 /** How a program ended, as wait4 told the guest. */
@@ -53,6 +55,7 @@ const payloadBytes: Readonly<Record<number, number>> = {
   10: 16,
   11: 0,
   14: 8,
+  13: 1,
 };
 
 /** Turns the socket's bytes into calls. Holds at most one header or one control frame; throws GuestViolation. */
@@ -161,6 +164,9 @@ function deliver(frame: Buffer, frames: GuestFrames): void {
     case 14:
       frames.nested(Number(number), frame.readUInt32LE(at), frame.readUInt32LE(at + 4));
       return;
+    case 13:
+      frames.awaiting(number, frame[at] as number);
+      return;
   }
 }
 
@@ -199,14 +205,21 @@ export interface StartSpec {
   readonly workingDirectory: string;
   readonly args: readonly (string | Uint8Array)[];
   readonly env: readonly string[];
+  /** Present: on a terminal of this size. */
+  readonly terminal?: ScreenSize | undefined;
+}
+
+export interface ScreenSize {
+  readonly rows: number;
+  readonly columns: number;
 }
 
 export function start(number: bigint, spec: StartSpec): Buffer {
   const texts = [spec.workingDirectory, ...spec.args, ...spec.env].map((text) => Buffer.from(text as string));
-  const payload = 20 + texts.reduce((sum, text) => sum + 4 + text.length, 0);
+  const payload = 20 + texts.reduce((sum, text) => sum + 4 + text.length, 0) + (spec.terminal ? 4 : 0);
   const buffer = frame(65, number, payload);
   let at = headerBytes;
-  buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0) | (spec.nest > 0 ? 4 : 0);
+  buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0) | (spec.nest > 0 ? 4 : 0) | (spec.terminal ? 8 : 0);
   buffer.writeUInt16LE(spec.nest, at + 2);
   buffer.writeUInt32LE(0xffffffff, at + 4);
   buffer.writeUInt32LE(0xffffffff, at + 8);
@@ -218,6 +231,18 @@ export function start(number: bigint, spec: StartSpec): Buffer {
     text.copy(buffer, at + 4);
     at += 4 + text.length;
   }
+  if (spec.terminal) writeSize(buffer, at, spec.terminal);
+  return buffer;
+}
+
+function writeSize(buffer: Buffer, at: number, size: ScreenSize): void {
+  buffer.writeUInt16LE(size.rows, at);
+  buffer.writeUInt16LE(size.columns, at + 2);
+}
+
+export function resize(number: bigint, size: ScreenSize): Buffer {
+  const buffer = frame(77, number, 4);
+  writeSize(buffer, headerBytes, size);
   return buffer;
 }
 

@@ -118,6 +118,7 @@ export async function listenForGuest(
       closed: proven(events.closed),
       unknown: proven(events.unknown),
       nested: proven(events.nested),
+      awaiting: proven(events.awaiting),
     };
   }
 

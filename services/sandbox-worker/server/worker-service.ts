@@ -84,6 +84,12 @@ export function createWorkerService(
       executionOf(request).cancel();
       return { response: {} };
     },
+    resizeTerminal({ request }) {
+      const { running, terminal } = executionOf(request);
+      if (!running) throw new DomainError('EXECUTION_ENDED', 'the execution has ended; its terminal is gone');
+      terminal.resize(required(required(request).size));
+      return { response: {} };
+    },
   };
 }
 

@@ -32,6 +32,7 @@ const executionRows: Rows<typeof ExecutionService> = {
   closeInput: 'agent',
   signalExecution: 'agent',
   cancelExecution: 'agent',
+  resizeTerminal: 'agent',
 };
 const keyRows: Rows<typeof KeyService> = { createKey: 'admin', listKeys: 'admin', revokeKey: 'admin' };
 const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key' };

@@ -23,6 +23,7 @@ import { checkExecutionName, checkSignal, checkWriteInputRequest } from '../vali
 import { checkSessionId } from '../validation/identifier.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
+import { checkTerminalSize } from '../validation/terminal-size.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import { traceparentKey } from './trace.ts';
 
@@ -39,7 +40,7 @@ const callTimeoutMs = 60_000;
 
 export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<typeof ExecutionService> {
   const { streams, tokens, limits } = deps;
-  const { getExecution, listExecutions, writeInput, closeInput, signalExecution, cancelExecution } =
+  const { getExecution, listExecutions, writeInput, closeInput, signalExecution, cancelExecution, resizeTerminal } =
     WorkerService.method;
 
   /** Asks the session's worker and unwraps what it says. */
@@ -101,6 +102,11 @@ export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<
     cancelExecution(request, context) {
       checkExecutionName(request);
       return forward(context, request.sessionId, cancelExecution, { request }, (output) => output.response ?? {});
+    },
+    resizeTerminal(request, context) {
+      checkExecutionName(request);
+      checkTerminalSize('size', request.size);
+      return forward(context, request.sessionId, resizeTerminal, { request }, (output) => output.response ?? {});
     },
   };
 }

@@ -1,8 +1,14 @@
-import type { AttachRequest, ExecuteRequest, WriteInputRequest } from '../../../gen/assay/v1/execution_pb.js';
+import type {
+  AttachRequest,
+  ExecuteRequest,
+  TerminalSize,
+  WriteInputRequest,
+} from '../../../gen/assay/v1/execution_pb.js';
 import type { Limits } from '../config.ts';
 import { checkEnv } from './environment.ts';
 import { checkBytes, checkCount, checkDuration, checkNoNul, checkRange, invalid, overLimit, show } from './field.ts';
 import { checkExecutionId, checkSessionId } from './identifier.ts';
+import { checkTerminalSize } from './terminal-size.ts';
 
 const dayMs = 86_400_000;
 const pathBytes = 4_096;
@@ -17,6 +23,7 @@ export function checkExecuteRequest(request: ExecuteRequest, limits: Limits): vo
   checkProgram(request.program, limits);
   checkEnv('env', request.env);
   checkWorkingDirectory(request.workingDirectory);
+  if (request.terminal !== undefined) checkTerminal(request, request.terminal);
   if (request.timeout !== undefined) checkDuration('timeout', request.timeout, 1, dayMs);
   if (request.outputKeptBytes > BigInt(limits.outputKeptBytes)) {
     throw overLimit('output_kept_bytes', request.outputKeptBytes, limits.outputKeptBytes, 'bytes');
@@ -42,6 +49,11 @@ export function checkSignal(signal: number): void {
 export function checkExecutionName(request: { sessionId: string; executionId: string }): void {
   checkSessionId(request.sessionId);
   checkExecutionId(request.executionId);
+}
+
+function checkTerminal({ shellId }: ExecuteRequest, size: TerminalSize): void {
+  if (shellId !== '') throw invalid('terminal', 'found one beside shell_id', 'a terminal for a direct execution only');
+  checkTerminalSize('terminal', size);
 }
 
 function checkOffset(field: string, offset: bigint): void {

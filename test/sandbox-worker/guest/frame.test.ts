@@ -11,7 +11,19 @@ function recorder(): { frames: GuestFrames; calls: string[] } {
         `${name}(${args.map((arg) => (Buffer.isBuffer(arg) ? arg.toString('latin1') : String(arg))).join(',')})`,
       );
     };
-  const names = ['hello', 'state', 'synced', 'spawned', 'started', 'failed', 'output', 'inputAck', 'closed', 'unknown'];
+  const names = [
+    'hello',
+    'state',
+    'synced',
+    'spawned',
+    'started',
+    'failed',
+    'output',
+    'inputAck',
+    'closed',
+    'unknown',
+    'awaiting',
+  ];
   const frames = Object.fromEntries(names.map((name) => [name, note(name)])) as unknown as GuestFrames;
   frames.exit = (number, exit) => calls.push(`exit(${number},${JSON.stringify(exit)})`);
   return { frames, calls };

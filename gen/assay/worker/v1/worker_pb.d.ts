@@ -5,7 +5,7 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { SessionRecord } from "../../events/v1/records_pb.js";
-import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as CancelExecutionRequest$1, CancelExecutionResponse as CancelExecutionResponse$1, CloseInputRequest as CloseInputRequest$1, CloseInputResponse as CloseInputResponse$1, EndReason, ExecuteRequest as ExecuteRequest$1, ExecutionEvent, ExecutionResult, GetExecutionRequest as GetExecutionRequest$1, GetExecutionResponse as GetExecutionResponse$1, ListExecutionsRequest as ListExecutionsRequest$1, ListExecutionsResponse as ListExecutionsResponse$1, OutputStream, SignalExecutionRequest as SignalExecutionRequest$1, SignalExecutionResponse as SignalExecutionResponse$1, WriteInputRequest as WriteInputRequest$1, WriteInputResponse as WriteInputResponse$1 } from "../../v1/execution_pb.js";
+import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as CancelExecutionRequest$1, CancelExecutionResponse as CancelExecutionResponse$1, CloseInputRequest as CloseInputRequest$1, CloseInputResponse as CloseInputResponse$1, EndReason, ExecuteRequest as ExecuteRequest$1, ExecutionEvent, ExecutionResult, GetExecutionRequest as GetExecutionRequest$1, GetExecutionResponse as GetExecutionResponse$1, ListExecutionsRequest as ListExecutionsRequest$1, ListExecutionsResponse as ListExecutionsResponse$1, OutputStream, ResizeTerminalRequest as ResizeTerminalRequest$1, ResizeTerminalResponse as ResizeTerminalResponse$1, SignalExecutionRequest as SignalExecutionRequest$1, SignalExecutionResponse as SignalExecutionResponse$1, WriteInputRequest as WriteInputRequest$1, WriteInputResponse as WriteInputResponse$1 } from "../../v1/execution_pb.js";
 import type { ResourceLimits, SessionEvent } from "../../v1/session_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
@@ -784,6 +784,46 @@ export declare type FollowSandboxResponse = Message<"assay.worker.v1.FollowSandb
 export declare const FollowSandboxResponseSchema: GenMessage<FollowSandboxResponse>;
 
 /**
+ * ResizeTerminalRequest wraps the public request.
+ *
+ * @generated from message assay.worker.v1.ResizeTerminalRequest
+ */
+export declare type ResizeTerminalRequest = Message<"assay.worker.v1.ResizeTerminalRequest"> & {
+  /**
+   * The public request.
+   *
+   * @generated from field: assay.v1.ResizeTerminalRequest request = 1;
+   */
+  request?: ResizeTerminalRequest$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.ResizeTerminalRequest.
+ * Use `create(ResizeTerminalRequestSchema)` to create a new message.
+ */
+export declare const ResizeTerminalRequestSchema: GenMessage<ResizeTerminalRequest>;
+
+/**
+ * ResizeTerminalResponse wraps the public response.
+ *
+ * @generated from message assay.worker.v1.ResizeTerminalResponse
+ */
+export declare type ResizeTerminalResponse = Message<"assay.worker.v1.ResizeTerminalResponse"> & {
+  /**
+   * The public response.
+   *
+   * @generated from field: assay.v1.ResizeTerminalResponse response = 1;
+   */
+  response?: ResizeTerminalResponse$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.ResizeTerminalResponse.
+ * Use `create(ResizeTerminalResponseSchema)` to create a new message.
+ */
+export declare const ResizeTerminalResponseSchema: GenMessage<ResizeTerminalResponse>;
+
+/**
  * JournalRecord is one line of a session's execution journal, which lies beside its spool.
  *
  * @generated from message assay.worker.v1.JournalRecord
@@ -1360,6 +1400,16 @@ export declare const WorkerService: GenService<{
     methodKind: "server_streaming";
     input: typeof FollowSandboxRequestSchema;
     output: typeof FollowSandboxResponseSchema;
+  },
+  /**
+   * ResizeTerminal is assay.v1.ExecutionService.ResizeTerminal.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.ResizeTerminal
+   */
+  resizeTerminal: {
+    methodKind: "unary";
+    input: typeof ResizeTerminalRequestSchema;
+    output: typeof ResizeTerminalResponseSchema;
   },
 }>;
 
