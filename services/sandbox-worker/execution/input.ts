@@ -60,7 +60,9 @@ export function createInput(number: bigint, wanted: boolean, send: (frame: Buffe
       }
       if (end && sent >= until) send(inputEnd(number, until));
       await new Promise<void>((resolve) => waiting.push(resolve));
-      if (!open && !(ended && received >= until)) refuseUnlessOpen();
+      // A program may end on its input before the writer hears that it was taken.
+      const taken = received >= until && (ended || !end);
+      if (!open && !taken) refuseUnlessOpen();
     }
     return received;
   }
