@@ -95,6 +95,25 @@ bool process_holds(const struct process *p, char names[2][PIPE_NAME_BYTES])
 	return found;
 }
 
+/* The guest is subreaper of all it started, so nobody of them is found elsewhere; whoever marks more is mistaken. */
+static bool descends_from_guest(struct walk *walk, const struct process *p)
+{
+	pid_t guest = getpid();
+	for (size_t steps = 0; p != NULL && p->pid != guest && steps < walk->count; steps++) {
+		if (p->parent == guest)
+			return true;
+		p = process_find(walk, p->parent);
+	}
+	return false;
+}
+
+static void keep_descendants(struct walk *walk)
+{
+	for (size_t i = 0; i < walk->count; i++)
+		if (walk->list[i].ours && !descends_from_guest(walk, &walk->list[i]))
+			walk->list[i].ours = false;
+}
+
 /* Before a KILL everybody is stopped, so that no fork can outrun the walk. */
 void processes_kill(marker *mark, void *whose, int signal_number)
 {
@@ -103,6 +122,7 @@ void processes_kill(marker *mark, void *whose, int signal_number)
 	for (int round = 0; round < ROUNDS_MAX; round++) {
 		take_walk(walk);
 		mark(whose, walk, before);
+		keep_descendants(walk);
 		bool fresh = false;
 		for (size_t i = 0; i < walk->count; i++) {
 			if (!walk->list[i].ours || process_reached(before, &walk->list[i]))
