@@ -6,6 +6,7 @@ import { addInfoCommand } from './commands/info.ts';
 import { addKeysCommand } from './commands/keys.ts';
 import { addLogsCommand } from './commands/logs.ts';
 import { addRunCommand } from './commands/run.ts';
+import { addSamplesCommand } from './commands/samples.ts';
 import { addSessionsCommand } from './commands/sessions.ts';
 import type { Context } from './context.ts';
 import { exitCodeHelp } from './exit-code.ts';
@@ -33,6 +34,7 @@ export function createProgram(context: Context): Command {
   addSessionsCommand(program, context);
   addForkCommand(program, context);
   addLogsCommand(program, context);
+  addSamplesCommand(program, context);
   addKeysCommand(program, context);
   addDoctorCommand(program, context);
   addInfoCommand(program, context);

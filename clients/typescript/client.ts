@@ -2,6 +2,7 @@ import { AssayError } from './assay-error.ts';
 import { createCaller } from './caller.ts';
 import { createConnection } from './connection.ts';
 import { createKeys, type Keys } from './keys.ts';
+import { createSamples, type Samples } from './samples.ts';
 import { createServer, type Server } from './server.ts';
 import { createSessions, type Sessions } from './sessions.ts';
 
@@ -21,6 +22,7 @@ export interface ClientOptions {
 export interface Client extends Disposable {
   readonly endpoint: string;
   readonly sessions: Sessions;
+  readonly samples: Samples;
   readonly keys: Keys;
   readonly server: Server;
   /** Breaks every open call and frees the connection. Sessions and commands go on. */
@@ -42,6 +44,7 @@ export function createClient(options: ClientOptions): Client {
   return {
     endpoint,
     sessions: createSessions(connection, caller),
+    samples: createSamples(connection.transport, caller),
     keys: createKeys(connection.transport, caller),
     server: createServer(connection.transport, caller),
     close,

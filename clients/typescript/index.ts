@@ -7,6 +7,16 @@ export { type InputWriter, isEndOfProgram } from './input-writer.ts';
 export type { CreateKeyOptions, KeyInfo, Keys, ScopeName } from './keys.ts';
 export type { Program } from './program.ts';
 export type { RunOptions, RunResult } from './run.ts';
+export type {
+  AssuranceName,
+  DatasetInfo,
+  ListSamplesOptions,
+  SampleArchive,
+  SampleInfo,
+  SampleName,
+  Samples,
+  TestRoleInfo,
+} from './samples.ts';
 export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';
 export type { Network, NetworkModeName, ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';

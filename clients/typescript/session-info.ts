@@ -75,7 +75,7 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
   };
 }
 
-function fromWireNetwork(wire: WireNetwork | undefined): Network {
+export function fromWireNetwork(wire: WireNetwork | undefined): Network {
   const mode = wire === undefined || wire.mode === NetworkMode.UNSPECIFIED ? NetworkMode.NONE : wire.mode;
   return { mode: NetworkMode[mode] as NetworkModeName, allow: wire?.allow ?? [] };
 }
@@ -84,7 +84,7 @@ export function toWireNetwork({ mode, allow = [] }: Network) {
   return { mode: NetworkMode[mode], allow: [...allow] };
 }
 
-function fromWireLimits(wire: WireLimits): ResourceLimits {
+export function fromWireLimits(wire: WireLimits): ResourceLimits {
   return {
     ...(wire.cpus === undefined ? {} : { cpus: wire.cpus }),
     ...(wire.memoryBytes === undefined ? {} : { memoryBytes: Number(wire.memoryBytes) }),

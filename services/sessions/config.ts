@@ -1,8 +1,11 @@
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { ConfigError, hostAndPort, hostPatterns, readConfig, readSecretFile, wholeNumber } from '../shared/config.ts';
 import type { HostPattern } from '../shared/host-pattern.ts';
 import { readBrokerAuth } from '../shared/store/broker.ts';
 
+const shippedDatasets = fileURLToPath(new URL('../../datasets', import.meta.url));
 const hour = 3_600;
 const mebibyte = 1_048_576;
 
@@ -16,6 +19,7 @@ const schema = z.object({
   ASSAY_NATS_REPLICAS: limit(1, 5, 1),
   ASSAY_WORKER_TOKEN_FILE: z.string("expected a file that holds the workers' token"),
   ASSAY_BOOTSTRAP_KEY_FILE: z.string().optional(),
+  ASSAY_DATASETS: z.string().regex(/\S/, 'expected a folder').default(shippedDatasets),
   ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   ASSAY_LIMIT_SESSIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
   ASSAY_LIMIT_COMMAND_BYTES: limit(1, mebibyte, mebibyte),
@@ -33,6 +37,8 @@ const schema = z.object({
   ASSAY_LIMIT_DISK_BYTES: limit(16 * mebibyte, 2 ** 44, 2 ** 40),
   ASSAY_LIMIT_PIDS: limit(8, 4_194_304, 65_536),
   ASSAY_LIMIT_OUTPUT_KEPT_BYTES: limit(4_096, 2 ** 40, 1_024 * mebibyte),
+  ASSAY_LIMIT_SAMPLE_BYTES: limit(65_536, 2 ** 40, 256 * mebibyte),
+  ASSAY_LIMIT_SAMPLE_FILES: limit(2, 10_000_000, 20_000),
   ASSAY_LIMIT_CREATE_SECONDS: limit(1, 600, 60),
   ASSAY_LIMIT_EGRESS_HOSTS: hostPatterns().prefault('*:*'),
 });
@@ -57,6 +63,9 @@ export interface Limits {
   readonly pids: number;
   readonly outputKeptBytes: number;
   readonly createMs: number;
+  /** Of one sample's folder. */
+  readonly sampleBytes: number;
+  readonly sampleFiles: number;
   /** A session's allow-list stays within these. */
   readonly egressHosts: readonly HostPattern[];
 }
@@ -66,6 +75,8 @@ export interface SessionsConfig {
   readonly nats: { readonly url: string; readonly user: string; readonly password: string; readonly replicas: number };
   readonly workerToken: string;
   readonly bootstrapKey: string | undefined;
+  /** The folder of datasets. */
+  readonly datasets: string;
   readonly logLevel: string;
   readonly limits: Limits;
 }
@@ -88,6 +99,7 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
     },
     workerToken: readSecretFile(given.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE'),
     bootstrapKey: keyFile ? readSecretFile(keyFile, 'ASSAY_BOOTSTRAP_KEY_FILE') : undefined,
+    datasets: resolve(given.ASSAY_DATASETS),
     logLevel: given.ASSAY_LOG_LEVEL,
     limits: {
       sessionsPerProject: given.ASSAY_LIMIT_SESSIONS_PER_PROJECT,
@@ -107,6 +119,8 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
       pids: given.ASSAY_LIMIT_PIDS,
       outputKeptBytes: given.ASSAY_LIMIT_OUTPUT_KEPT_BYTES,
       createMs: given.ASSAY_LIMIT_CREATE_SECONDS * 1_000,
+      sampleBytes: given.ASSAY_LIMIT_SAMPLE_BYTES,
+      sampleFiles: given.ASSAY_LIMIT_SAMPLE_FILES,
       egressHosts: given.ASSAY_LIMIT_EGRESS_HOSTS,
     },
   };

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { KeyRecordSchema, SessionRecordSchema, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
 import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import { KeyService } from '../../gen/assay/v1/key_pb.js';
+import { SampleService } from '../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { Health } from '../../gen/grpc/health/v1/health_pb.js';
@@ -29,8 +30,10 @@ import { createExecutionService } from './rpc/execution-service.ts';
 import { createHealthService, createHealthState } from './rpc/health-service.ts';
 import { createKeyService } from './rpc/key-service.ts';
 import { createReflectionServices } from './rpc/reflection-service.ts';
+import { createSampleService } from './rpc/sample-service.ts';
 import { createServerService } from './rpc/server-service.ts';
 import { createSessionService } from './rpc/session-service.ts';
+import { createDatasetIndex } from './sample/dataset-index.ts';
 import { createPages } from './server/pages.ts';
 import { openPublicServer } from './server/public-server.ts';
 import { createRequestHandler } from './server/request-handler.ts';
@@ -88,6 +91,12 @@ export async function startSessions(
   const { sessions, workers, keys, keyView } = records;
   const { nowMs } = clock;
   const tokens = createPageTokens(config.workerToken);
+  const datasets = createDatasetIndex({
+    root: config.datasets,
+    limits: { bytes: limits.sampleBytes, files: limits.sampleFiles },
+    onProblem: (problem) => log.warn({ problem }, 'a folder is not a sample'),
+    onError: (error) => log.warn({ err: error }, 'the datasets cannot be read or watched; looking again'),
+  });
   const start = createSandboxStart({ sessions, workers, client, createMs: limits.createMs, nowMs });
   const target = createExecutionTarget(sessions, workers);
   const streams = createExecutionStreams({ target, client, shared, limits });
@@ -117,6 +126,7 @@ export async function startSessions(
       const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
       router.service(SessionService, createSessionService({ sessions, workers, create, fork, list, changes, limits }));
       router.service(ExecutionService, createExecutionService({ streams, target, client, tokens, limits }));
+      router.service(SampleService, createSampleService(datasets, tokens));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
       router.service(ServerService, createServerService(version, limits, workers));
       router.service(Health, createHealthService(health, new Set(served.map(({ typeName }) => typeName))));
@@ -140,6 +150,7 @@ export async function startSessions(
       closing = true;
       health.set(false);
       await server.close();
+      datasets.close();
       links.close();
       records.close();
       await broker.close();

@@ -91,6 +91,10 @@ describe.each<Protocol>(['grpc', 'connect', 'grpc-web'])('over %s', (protocol) =
     const answered = [
       'assay.v1.SessionService/CreateSession',
       'assay.v1.SessionService/ListSessions',
+      'assay.v1.SampleService/ListDatasets',
+      'assay.v1.SampleService/ListSamples',
+      'assay.v1.SampleService/GetSample',
+      'assay.v1.SampleService/DownloadSample',
       'assay.v1.KeyService/CreateKey',
       'assay.v1.KeyService/ListKeys',
       'assay.v1.ServerService/GetServerInfo',

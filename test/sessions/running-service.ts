@@ -5,6 +5,7 @@ import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } f
 import { vi } from 'vitest';
 import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import { KeyService, type Scope } from '../../gen/assay/v1/key_pb.js';
+import { SampleService } from '../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { readSessionsConfig, type SessionsConfig } from '../../services/sessions/config.ts';
@@ -95,6 +96,7 @@ export function clientsOf(transport: Transport) {
     sessions: createClient(SessionService, transport),
     executions: createClient(ExecutionService, transport),
     keys: createClient(KeyService, transport),
+    samples: createClient(SampleService, transport),
     server: createClient(ServerService, transport),
   };
 }

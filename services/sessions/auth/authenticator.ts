@@ -45,7 +45,7 @@ export function createAuthenticator({ keys, view, requirements }: AuthenticatorD
       const admin = scopes.includes(Scope.ADMIN);
       const enough = requirement === 'key' || admin || (requirement === 'agent' && scopes.includes(Scope.AGENT));
       if (!enough) throw tooNarrow(method, requirement);
-      return { keyId: key.keyId, project, admin };
+      return { keyId: key.keyId, project, admin, grader: admin || scopes.includes(Scope.GRADER) };
     },
   };
 }

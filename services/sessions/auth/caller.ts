@@ -7,6 +7,8 @@ export interface Caller {
   readonly project: string;
   /** Whether the key may do everything in its project. */
   readonly admin: boolean;
+  /** Whether the key may see what graders see: hidden tests, oracles, where a fix is public. */
+  readonly grader: boolean;
 }
 
 /** Handlers find their caller here; a call that needs no key has none. */

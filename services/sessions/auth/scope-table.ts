@@ -1,6 +1,7 @@
 import type { DescService } from '@bufbuild/protobuf';
 import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import { KeyService } from '../../../gen/assay/v1/key_pb.js';
+import { SampleService } from '../../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
 import { Health } from '../../../gen/grpc/health/v1/health_pb.js';
@@ -35,6 +36,12 @@ const executionRows: Rows<typeof ExecutionService> = {
   resizeTerminal: 'agent',
 };
 const keyRows: Rows<typeof KeyService> = { createKey: 'admin', listKeys: 'admin', revokeKey: 'admin' };
+const sampleRows: Rows<typeof SampleService> = {
+  listDatasets: 'key',
+  listSamples: 'key',
+  getSample: 'key',
+  downloadSample: 'key',
+};
 const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key' };
 const healthRows: Rows<typeof Health> = { check: 'nothing', watch: 'nothing' };
 const reflectionRows: Rows<typeof ServerReflection> = { serverReflectionInfo: 'key' };
@@ -43,6 +50,7 @@ const reflectionRows: Rows<typeof ServerReflection> = { serverReflectionInfo: 'k
 export const scopeTable: readonly (readonly [DescService, Readonly<Record<string, Requirement>>])[] = [
   [SessionService, sessionRows],
   [ExecutionService, executionRows],
+  [SampleService, sampleRows],
   [KeyService, keyRows],
   [ServerService, serverRows],
   [Health, healthRows],

@@ -23,7 +23,7 @@ export const environmentSchema = object({
   /** With `network: egress`, the hosts that may be reached. */
   egress_hosts: list(
     shaped(/^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,252})(:\d{1,5})?$/, 'a host such as pypi.org'),
-    256,
+    64,
     'hosts',
   ).default([]),
 })

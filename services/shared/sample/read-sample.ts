@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { canonicalJson, digestOf, digestOfEntries, entriesBelow, entryLine } from './digest.ts';
 import { type FolderEntry, type FolderLimits, scanFolder } from './folder.ts';
 import { imageDigest } from './image-recipe.ts';
@@ -36,7 +36,7 @@ export async function readSample(folder: string, limits = defaultFolderLimits): 
     throw new SampleError(folder, [{ file: sampleFileName, path: '', expected: 'a file', found }]);
   }
   const sample = parseSample(await readRegularFile(join(folder, sampleFileName), sampleFileBytes), folder);
-  const problems = missingParts(sample, entries);
+  const problems = [...missingParts(sample, entries), ...exposedParts(sample)];
   if (problems.length > 0) throw new SampleError(folder, problems);
   const tests = entriesBelow(entries, sample.verification.tests).map(entryLine);
   return {
@@ -92,4 +92,26 @@ function missingParts(sample: Sample, entries: readonly FolderEntry[]): Problem[
   if ('script' in oracle) require(oracle.script, 'file', 'oracle.script');
   if ('files' in oracle) require(oracle.files, 'directory', 'oracle.files');
   return problems;
+}
+
+/** What goes into the image, or to an agent, must not hold the hidden tests or the oracle. */
+function exposedParts(sample: Sample): Problem[] {
+  const { oracle, environment } = sample;
+  const hidden = [sample.verification.tests, ...(oracle === undefined ? [] : Object.values(oracle))];
+  const shown = sample.codebase.flatMap((part, index): [string, string][] =>
+    part.from === 'files' ? [[`codebase.${index}.path`, part.path]] : [],
+  );
+  if (environment.dockerfile !== undefined) {
+    shown.push(['environment.dockerfile', posix.dirname(environment.dockerfile)]);
+  }
+  return shown
+    .filter(([, path]) => hidden.some((other) => overlap(path, other)))
+    .map(([key, path]) => {
+      const expected = 'a folder apart from the hidden tests and the oracle';
+      return { file: sampleFileName, path: key, expected, found: `the folder ${JSON.stringify(path)}` };
+    });
+}
+
+function overlap(a: string, b: string): boolean {
+  return a === '.' || b === '.' || a === b || a.startsWith(`${b}/`) || b.startsWith(`${a}/`);
 }

@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { Code, ConnectError, type ConnectRouter, type ServiceImpl } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
+import { SampleService } from '../../../gen/assay/v1/sample_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.js';
 
@@ -17,6 +18,7 @@ export interface ServerDouble {
 export interface DoubleServices {
   execution?: Partial<ServiceImpl<typeof ExecutionService>>;
   session?: Partial<ServiceImpl<typeof SessionService>>;
+  sample?: Partial<ServiceImpl<typeof SampleService>>;
 }
 
 /** A real gRPC server on loopback whose answers a test decides. */
@@ -24,6 +26,7 @@ export async function startServerDouble(services: DoubleServices, port = 0): Pro
   const routes = (router: ConnectRouter) => {
     router.service(ExecutionService, services.execution ?? {});
     router.service(SessionService, services.session ?? {});
+    router.service(SampleService, services.sample ?? {});
   };
   const server = http2.createServer(connectNodeAdapter({ routes }));
   const sockets = new Set<Socket>();

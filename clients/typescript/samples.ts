@@ -1,0 +1,167 @@
+import { createClient, type Transport } from '@connectrpc/connect';
+import {
+  Assurance,
+  SampleService,
+  type Dataset as WireDataset,
+  type Sample as WireSample,
+} from '../../gen/assay/v1/sample_pb.js';
+import { toAssayError } from './assay-error.ts';
+import { type Caller, present } from './caller.ts';
+import { fromWireLimits, fromWireNetwork, type Network, type ResourceLimits } from './session-info.ts';
+import { toMilliseconds } from './time.ts';
+
+/** How far a verdict can be trusted, as the server names it. */
+export type AssuranceName = Exclude<keyof typeof Assurance, 'UNSPECIFIED'>;
+
+export interface DatasetInfo {
+  readonly dataset: string;
+  readonly samples: number;
+  /** Folders that are not samples, and why. Empty without the grader scope. */
+  readonly problems: readonly string[];
+}
+
+export interface TestRoleInfo {
+  readonly role: string;
+  readonly assurance: AssuranceName | undefined;
+  readonly testCount: number;
+  /** Empty without the grader scope, and in lists. */
+  readonly tests: readonly string[];
+}
+
+export interface SampleInfo {
+  readonly dataset: string;
+  readonly id: string;
+  readonly version: string;
+  readonly language: string;
+  readonly tags: readonly string[];
+  readonly title: string;
+  /** Empty in lists. */
+  readonly instruction: string;
+  readonly hints: readonly string[];
+  readonly hintCount: number;
+  readonly contentDigest: string;
+  readonly imageDigest: string;
+  readonly verificationDigest: string;
+  readonly workingDirectory: string;
+  readonly limits: ResourceLimits;
+  readonly network: Network;
+  readonly assurance: AssuranceName | undefined;
+  readonly roles: readonly TestRoleInfo[];
+  readonly timeoutMs: number;
+  /** The newest first. Empty in lists. */
+  readonly versions: readonly string[];
+  /** Undefined without the grader scope. */
+  readonly origin: string | undefined;
+}
+
+export interface ListSamplesOptions {
+  readonly dataset?: string;
+  /** Words that all must occur. */
+  readonly query?: string;
+  readonly language?: string;
+  readonly tags?: readonly string[];
+}
+
+export interface SampleName {
+  readonly dataset: string;
+  readonly id: string;
+  /** Absent: the newest. */
+  readonly version?: string;
+}
+
+/** A sample on its way as a tar archive. */
+export interface SampleArchive {
+  readonly version: string;
+  readonly contentDigest: string;
+  /** Whether it is the whole folder, which needs the grader scope. */
+  readonly complete: boolean;
+  readonly data: AsyncIterable<Uint8Array>;
+}
+
+/** Datasets and their samples. */
+export interface Samples {
+  datasets(): Promise<readonly DatasetInfo[]>;
+  list(options?: ListSamplesOptions): AsyncIterable<SampleInfo>;
+  get(name: SampleName, options?: { hints?: boolean }): Promise<SampleInfo>;
+  download(name: SampleName): Promise<SampleArchive>;
+}
+
+export function createSamples(transport: Transport, caller: Caller): Samples {
+  const rpc = createClient(SampleService, transport);
+  return {
+    async datasets() {
+      const answer = await caller.repeatable(() => rpc.listDatasets({}));
+      return answer.datasets.map(({ dataset, samples, problems }: WireDataset) => ({ dataset, samples, problems }));
+    },
+    async *list({ dataset = '', query = '', language = '', tags = [] } = {}) {
+      let pageToken = '';
+      do {
+        const request = { dataset, query, language, tags: [...tags], pageToken };
+        const page = await caller.repeatable(() => rpc.listSamples(request));
+        yield* page.samples.map(toSampleInfo);
+        pageToken = page.nextPageToken;
+      } while (pageToken !== '');
+    },
+    async get({ dataset, id, version = '' }, { hints = false } = {}) {
+      const answer = await caller.repeatable(() => rpc.getSample({ dataset, sampleId: id, version, hints }));
+      return toSampleInfo(present(answer.sample, 'the sample'));
+    },
+    async download({ dataset, id, version = '' }) {
+      const open = async () => {
+        const parts = rpc.downloadSample({ dataset, sampleId: id, version })[Symbol.asyncIterator]();
+        const first = await parts.next();
+        const head = first.done ? undefined : first.value.part;
+        return { parts, head: present(head?.case === 'head' ? head.value : undefined, 'the head of the archive') };
+      };
+      const { parts, head } = await caller.repeatable(open);
+      const { version: chosen, contentDigest, complete } = head;
+      return { version: chosen, contentDigest, complete, data: dataOf(parts, caller.endpoint) };
+    },
+  };
+}
+
+type Parts = AsyncIterator<{ part: { case: string | undefined; value?: unknown } }>;
+
+async function* dataOf(parts: Parts, endpoint: string): AsyncGenerator<Uint8Array> {
+  try {
+    for (let next = await parts.next(); !next.done; next = await parts.next()) {
+      if (next.value.part.case === 'data') yield next.value.part.value as Uint8Array;
+    }
+  } catch (error) {
+    throw toAssayError(error, endpoint);
+  } finally {
+    await parts.return?.();
+  }
+}
+
+function toSampleInfo(wire: WireSample): SampleInfo {
+  const { environment, verification } = wire;
+  return {
+    dataset: wire.dataset,
+    id: wire.sampleId,
+    version: wire.version,
+    language: wire.language,
+    tags: wire.tags,
+    title: wire.title,
+    instruction: wire.instruction,
+    hints: wire.hints,
+    hintCount: wire.hintCount,
+    contentDigest: wire.contentDigest,
+    imageDigest: wire.imageDigest,
+    verificationDigest: wire.verificationDigest,
+    workingDirectory: environment?.workingDirectory ?? '',
+    limits: environment?.limits === undefined ? {} : fromWireLimits(environment.limits),
+    network: fromWireNetwork(environment?.network),
+    assurance: toAssurance(verification?.assurance),
+    roles: (verification?.roles ?? []).map(({ role, assurance, testCount, tests }) => {
+      return { role, assurance: toAssurance(assurance), testCount, tests };
+    }),
+    timeoutMs: toMilliseconds(verification?.timeout),
+    versions: wire.versions,
+    origin: wire.provenance?.origin,
+  };
+}
+
+function toAssurance(value: Assurance | undefined): AssuranceName | undefined {
+  return value === undefined || value === Assurance.UNSPECIFIED ? undefined : (Assurance[value] as AssuranceName);
+}

@@ -1,0 +1,98 @@
+import { afterEach, expect, test } from 'vitest';
+import { createClient } from '../../clients/typescript/index.ts';
+import { Assurance } from '../../gen/assay/v1/sample_pb.js';
+import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
+import { runCaptured } from './captured-terminal.ts';
+
+const servers: ServerDouble[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop();
+});
+
+async function serve(sample: DoubleServices['sample'] & object): Promise<string> {
+  const server = await startServerDouble({ sample });
+  servers.push(server);
+  return server.endpoint;
+}
+
+const role = (name: string, testCount: number, tests: string[] = []) => ({
+  role: name,
+  testCount,
+  tests,
+  assurance: Assurance.ISOLATED,
+});
+const one = {
+  dataset: 'examples',
+  sampleId: 'hello-fix',
+  version: '1.0.0',
+  language: 'python',
+  title: 'Off by one',
+  hintCount: 2,
+  verification: {
+    assurance: Assurance.ISOLATED,
+    roles: [role('fail_to_pass', 2), role('pass_to_pass', 3), role('sentinel_fail', 1)],
+  },
+};
+
+test('samples ls prints a table over all pages and passes the filters on', async () => {
+  const asked: unknown[] = [];
+  const endpoint = await serve({
+    listSamples({ dataset, query, language, tags, pageToken }) {
+      asked.push({ dataset, query, language, tags });
+      return pageToken === '' ? { samples: [one], nextPageToken: 'n' } : { samples: [{ ...one, sampleId: 'other' }] };
+    },
+  });
+  const { stdout } = await runCaptured(
+    ['samples', 'ls', 'examples', '-q', 'off', '--language', 'python', '--tag', 'a', '--tag', 'b'],
+    endpoint,
+  );
+  expect(stdout.toString()).toMatch(
+    /^SAMPLE +VERSION .*\nexamples\/hello-fix +1\.0\.0 +python +ISOLATED +5 +Off by one\nexamples\/other .*\n$/,
+  );
+  expect(asked[0]).toEqual({ dataset: 'examples', query: 'off', language: 'python', tags: ['a', 'b'] });
+});
+
+test('samples show prints the fields, then the instruction', async () => {
+  const endpoint = await serve({
+    getSample: ({ dataset, sampleId, version, hints }) => ({
+      sample: {
+        ...one,
+        dataset,
+        sampleId,
+        version: version || '1.0.0',
+        instruction: 'Mend it.\n',
+        hints: hints ? ['Look at line 3.'] : [],
+      },
+    }),
+  });
+  const shown = await runCaptured(['samples', 'show', 'examples/hello-fix'], endpoint);
+  expect(shown.stdout.toString()).toMatch(
+    /^sample +examples\/hello-fix\n[\s\S]*fail_to_pass +2 tests, ISOLATED\n[\s\S]*hints +2, with --hints\n\nMend it\.\n$/,
+  );
+  const hinted = await runCaptured(['samples', 'show', 'examples/hello-fix', '--hints', '--version', '0.9'], endpoint);
+  expect(hinted.stdout.toString()).toMatch(/version +0\.9\n[\s\S]*\n\nMend it\.\n\nhint 1: Look at line 3\.\n$/);
+  const json = await runCaptured(['samples', 'show', 'examples/hello-fix', '-o', 'json'], endpoint);
+  expect(JSON.parse(json.stdout.toString())).toMatchObject({ id: 'hello-fix', assurance: 'ISOLATED' });
+});
+
+test('samples show without a dataset says what to type', async () => {
+  const endpoint = await serve({});
+  const { code, stderr } = await runCaptured(['samples', 'show', 'hello-fix'], endpoint);
+  expect(code).not.toBe(0);
+  expect(stderr).toContain('type: assay samples show examples/hello-fix');
+});
+
+test('a download is its head and then its bytes', async () => {
+  const endpoint = await serve({
+    async *downloadSample() {
+      yield { part: { case: 'head', value: { version: '1.0.0', complete: true } } };
+      yield { part: { case: 'data', value: Buffer.from('one') } };
+      yield { part: { case: 'data', value: Buffer.from('two') } };
+    },
+  });
+  const client = createClient({ endpoint });
+  const archive = await client.samples.download({ dataset: 'examples', id: 'hello-fix' });
+  expect(archive).toMatchObject({ version: '1.0.0', complete: true });
+  expect(Buffer.concat(await Array.fromAsync(archive.data)).toString()).toBe('onetwo');
+  client.close();
+});
