@@ -62,8 +62,9 @@ void shell_watch_nothing(struct shell *s)
 
 void shell_interrupt(struct shell *s)
 {
+	kill(s->pid, SIGURG); /* before anything that the worker says next */
 	s->interrupted = true;
-	s->interrupt_at = now_ms();
+	s->interrupt_at = now_ms() + INTERRUPT_EVERY_MS;
 	due(s->interrupt_at);
 }
 

@@ -39,6 +39,10 @@ static void drain(struct execution *e, struct output *o)
 		ssize_t got = readv(o->fd, room, ring_room_segments(&o->ring, room));
 		if (got < 0 && errno == EINTR)
 			continue;
+		if (got == 0 && e->shell != 0 && e->phase == PHASE_RUNNING) { /* a shell may open its streams again */
+			o->readable = false;
+			return;
+		}
 		if (got == 0 || (got < 0 && errno != EAGAIN)) {
 			stream_shut(&o->fd);
 			found_empty(o);

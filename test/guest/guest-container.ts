@@ -1,15 +1,16 @@
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import Docker from 'dockerode';
-import { inject } from 'vitest';
+import { afterAll, beforeAll, inject } from 'vitest';
 import { runId } from '../run.ts';
-import { type GuestBuild, SECRET } from './guest-process.ts';
+import { type } from './frame-codec.ts';
+import { createGuestBuild, type GuestBuild, SECRET } from './guest-process.ts';
 import { createTestWorker, type TestWorker } from './test-worker.ts';
 
 export interface GuestContainer {
   readonly worker: TestWorker;
-  /** What a program prints that is run beside the guest, as the guest's user. */
-  inside(...command: string[]): Promise<string>;
+  /** The guest's pid outside. */
+  readonly pid: number;
   stop(): Promise<void>;
 }
 
@@ -43,16 +44,27 @@ export async function startGuestContainer(build: GuestBuild): Promise<GuestConta
   await worker.connected(1);
   return {
     worker,
-    inside: async (...command) => {
-      const exec = await container.exec({ Cmd: command, AttachStdout: true, Tty: true });
-      const stream = await exec.start({ Tty: true });
-      const chunks: Buffer[] = [];
-      for await (const chunk of stream) chunks.push(chunk as Buffer);
-      return Buffer.concat(chunks).toString().replaceAll('\r', '');
-    },
+    pid: (await container.inspect()).State.Pid,
     stop: async () => {
       await container.remove({ force: true });
       await worker.close();
     },
   };
+}
+
+/** One container for all tests of the file that calls it. */
+export function useGuestContainer(): () => GuestContainer {
+  let build: GuestBuild;
+  let guest: GuestContainer;
+  beforeAll(async () => {
+    build = await createGuestBuild();
+    await build.make(`${build.directory}/guest`);
+    guest = await startGuestContainer(build);
+    await guest.worker.frame(type.SYNCED);
+  });
+  afterAll(async () => {
+    await guest.stop();
+    await build.remove();
+  });
+  return () => guest;
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { runDirectory } from '../run.ts';
@@ -56,6 +56,9 @@ export async function startGuest(build: GuestBuild, options: GuestOptions = {}):
   const path = join(build.directory, `${process.pid}-${sockets++}.sock`);
   const worker = await createTestWorker(path);
   await chmod(path, 0o777);
+  const shells = path.replace(/sock$/, 'shells');
+  await mkdir(shells);
+  await chmod(shells, 0o777);
   const command = [join(build.directory, options.program ?? 'guest'), path];
   if (options.init) command.unshift('unshare', '--pid', '--fork', '--mount-proc', '--kill-child');
   const { uid, oomScoreAdj } = options;
@@ -63,7 +66,12 @@ export async function startGuest(build: GuestBuild, options: GuestOptions = {}):
   if (oomScoreAdj !== undefined) command.unshift('choom', '-n', String(oomScoreAdj), '--');
   const [program, ...rest] = command as [string, ...string[]];
   const child = spawn(program, rest, {
-    env: { ASSAY_GUEST_SECRET: SECRET, PATH: process.env.PATH, ASAN_OPTIONS: 'detect_leaks=0' },
+    env: {
+      ASSAY_GUEST_SECRET: SECRET,
+      ASSAY_GUEST_SHELLS: shells,
+      PATH: process.env.PATH,
+      ASAN_OPTIONS: 'detect_leaks=0',
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const died = once(child, 'exit');

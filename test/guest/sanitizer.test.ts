@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { encodeFrame, encodeStart, type, u32, u64 } from './frame-codec.ts';
+import { encodeFrame, encodeShellStart, encodeStart, type, u32, u64 } from './frame-codec.ts';
 import { createGuestBuild, type GuestBuild, startGuest } from './guest-process.ts';
 import { readExit } from './test-worker.ts';
 
@@ -44,6 +44,11 @@ function randomFrame(random: (limit: number) => number, highest: number): Buffer
     () => encodeFrame(type.INPUT_END, number, offset),
     () => encodeFrame(type.SIGNAL, number, u32(random(2) === 0 ? 9 : 15, 1 + random(3))),
     () => encodeFrame(type.FORGET, number),
+    () => encodeStart(number, { argv: random(4) === 0 ? [] : ['sh'], gated: random(3) === 0 }, type.OPEN_SHELL),
+    () => encodeShellStart(number, 1 + random(highest), 'echo x; '.repeat(random(2000)), random(2) === 0),
+    () => encodeShellStart(number, 1 + random(highest), 'exit 3'),
+    () => encodeFrame(type.CLOSE_SHELL, number),
+    () => encodeFrame(type.INTERRUPT, number),
   ];
   const frame = frames[random(frames.length)]?.() ?? Buffer.alloc(0);
   const at = random(Math.min(frame.length, 40));

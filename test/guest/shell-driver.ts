@@ -57,6 +57,7 @@ export async function openShell(worker: TestWorker, request: StartRequest): Prom
       if ((flags & 1) !== 0) await driver.untilOpened(driver.opened() + (reopened(execution) ? 0 : 1));
       const bytes = (stream: 1 | 2, length: number) =>
         worker.spool(execution, stream).bytes().subarray(0, length).toString();
+      worker.send(encodeFrame(type.FORGET, execution));
       return { code, signal, flags, stdout: bytes(1, stdout), stderr: bytes(2, stderr) };
     },
     run: (text) => driver.ended(driver.start(text)),
