@@ -99,6 +99,8 @@ static void mark_command(void *whose, struct walk *walk, struct walk *before)
 void shell_kill_command(struct execution *e, int signal_number, uint32_t scope)
 {
 	const struct shell *s = shell_find(e->shell);
+	if (e->pid <= 0)
+		return; /* it ran nothing */
 	if (scope != SCOPE_PROGRAM)
 		processes_kill(mark_command, e, signal_number);
 	else if (s != NULL && s->running == e && s->pid > 0)
@@ -132,7 +134,7 @@ static void mark_shell(void *whose, struct walk *walk, struct walk *before)
 	static struct group group;
 	group.length = read_cgroup(s->pid, group.text);
 	struct process guest = {.pid = getpid()};
-	bool own_group = !in_group(&group, &guest);
+	bool own_group = group.length > 0 && !in_group(&group, &guest);
 	for (size_t i = 0; i < walk->count; i++) {
 		struct process *p = &walk->list[i];
 		p->ours = p->pid != getpid() && (p->session == s->pid || process_reached(before, p) ||
@@ -143,6 +145,8 @@ static void mark_shell(void *whose, struct walk *walk, struct walk *before)
 
 void shell_kill_all(struct shell *s)
 {
+	if (s->pid <= 0)
+		return;
 	kill(s->pid, SIGHUP);
 	processes_kill(mark_shell, s, SIGKILL);
 	kill(s->pid, SIGKILL);

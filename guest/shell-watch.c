@@ -62,6 +62,8 @@ void shell_watch_nothing(struct shell *s)
 
 void shell_interrupt(struct shell *s)
 {
+	if (s->pid <= 0)
+		return;
 	kill(s->pid, SIGURG); /* before anything that the worker says next */
 	s->interrupted = true;
 	s->interrupt_at = now_ms() + INTERRUPT_EVERY_MS;

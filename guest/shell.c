@@ -207,7 +207,8 @@ static bool tell(struct shell *s, const char *text, size_t length)
 void shell_silence(struct shell *s)
 {
 	s->silenced = true;
-	kill(s->pid, SIGKILL);
+	if (s->pid > 0) /* 0 would be the guest's own group */
+		kill(s->pid, SIGKILL);
 }
 
 static void introduce(struct shell *s)
@@ -330,6 +331,7 @@ bool shell_reaped(pid_t pid, int status)
 		s++;
 	if (pid <= 0 || s == table + end)
 		return false;
+	s->pid = 0; /* it may be given away again */
 	hear_status(s);
 	if (s->running != NULL)
 		hear_mark(s); /* it may have reported and ended then */
@@ -338,7 +340,6 @@ bool shell_reaped(pid_t pid, int status)
 		finish(s, status, END_SHELL | (s->silenced ? END_SILENT : 0));
 	}
 	shell_watch_nothing(s);
-	s->pid = 0;
 	if (s->phase == SHELL_OPEN)
 		reopen(s);
 	else if (s->phase != SHELL_FAILED && s->phase != SHELL_CLOSED)

@@ -310,3 +310,22 @@ test('a shell whose directory was removed is opened again', async () => {
   expect((await shell.run('echo a')).stdout).toBe('a\n');
   await shell.close();
 });
+
+test('a command that could not be handed over fails, the shell is opened again, and a signal for it reaches nobody', async () => {
+  const { worker } = guest();
+  const shell = await openShell(worker, { argv: ['bash'] });
+  const other = await openShell(worker, { argv: ['bash'] });
+  await other.run('sleep 4001 &');
+  await direct(`rm -r ${SHELLS_MOUNT}/${shell.number}`);
+  const number = shell.start('echo a');
+  expect(await failure(number)).toEqual([1, 2]);
+  worker.signal(number, KILL, ALL);
+  await shell.untilOpened(2);
+  worker.signal(number, KILL, ALL);
+  expect((await shell.run('echo a')).stdout).toBe('a\n');
+  expect(await sleeping(4001)).toEqual(['4001']);
+  await shell.close();
+  worker.signal(number, KILL, ALL);
+  expect(await sleeping(4001)).toEqual(['4001']);
+  await other.close();
+});
