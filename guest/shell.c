@@ -333,7 +333,7 @@ bool shell_reaped(pid_t pid, int status)
 		return false;
 	s->pid = 0; /* it may be given away again */
 	hear_status(s);
-	if (s->running != NULL)
+	if (s->running != NULL && !s->silenced)
 		hear_mark(s); /* it may have reported and ended then */
 	if (s->running != NULL) {
 		s->idle_deaths = 0;

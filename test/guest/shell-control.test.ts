@@ -66,7 +66,11 @@ describe.each(programs)('in $name', ({ argv }) => {
     const number = shell.start(text);
     await worker.until(() => worker.spool(number, 1).length >= 3);
     shell.interrupt(number);
+    // Again and again: a process may be made after the first.
+    const killing = setInterval(() => worker.signal(number, TERM, ALL), 50);
     worker.signal(number, TERM, ALL);
+    await worker.frame(type.EXIT, number);
+    clearInterval(killing);
     expect(await shell.ended(number)).toMatchObject({ code: 124, flags: 0, stdout: 'in\n' });
     expect(await shell.run('echo $kept; pwd; trap')).toMatchObject({
       code: 0,
