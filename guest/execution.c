@@ -191,6 +191,15 @@ struct execution *execution_open_in_shell(uint64_t number, uint64_t shell, pid_t
 	return e;
 }
 
+bool execution_restream(struct execution *e, const int output[2])
+{
+	for (int i = 0; i < 2; i++) {
+		stream_shut(&e->output[i].fd);
+		e->output[i].fd = output[i];
+	}
+	return watch(e, e->output[0].fd, ROLE_STDOUT, EPOLLIN) && watch(e, e->output[1].fd, ROLE_STDERR, EPOLLIN);
+}
+
 struct execution *execution_open_failed(uint64_t number, uint32_t step, uint32_t error)
 {
 	struct execution *e = take_slot(number);

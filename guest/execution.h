@@ -84,6 +84,9 @@ void execution_release(struct execution *e);
 /* A command of the shell with this pid, which has the other ends of output[0], output[1] and the input; -1 for no input. */
 struct execution *execution_open_in_shell(uint64_t number, uint64_t shell, pid_t pid, const int fds[3]);
 
+/* Reads its output from these pipes from now on. False with errno set. */
+bool execution_restream(struct execution *e, const int output[2]);
+
 /* One that ran nothing; NULL when the table is full. */
 struct execution *execution_open_failed(uint64_t number, uint32_t step, uint32_t error);
 void execution_fail(struct execution *e, uint32_t step, uint32_t error);

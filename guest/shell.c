@@ -17,9 +17,9 @@
 
 enum { IDLE_DEATHS_MAX = 5, INTERRUPTED = 124 };
 
-/* What a shell is opened from, each time. */
+/* What a shell is opened from, each time. Whole pages, since those of a shell that is gone are given back. */
 struct origin {
-	struct start start;
+	_Alignas(4096) struct start start;
 	uint8_t payload[PAYLOAD_MAX];
 };
 
@@ -262,6 +262,17 @@ static bool hand_over_command(struct shell *s)
 	       tell(s, text, shell_command_lines(&lines, text, sizeof text));
 }
 
+/* The pipes that were opened for nothing are at their end, or will be in a moment. */
+static bool renew_output(struct shell *s)
+{
+	int output[2] = {shell_files_pipe(&s->files, "out", O_RDONLY), shell_files_pipe(&s->files, "err", O_RDONLY)};
+	if (output[0] >= 0 && output[1] >= 0)
+		return execution_restream(s->running, output);
+	stream_shut(&output[0]);
+	stream_shut(&output[1]);
+	return false;
+}
+
 /* Nobody read the text although the shell went on: its user has taken the names. There are others. */
 static bool try_another_form(struct shell *s)
 {
@@ -269,7 +280,7 @@ static bool try_another_form(struct shell *s)
 		return false;
 	if (s->input && s->hold_fd < 0)
 		s->hold_fd = shell_files_reopen(&s->files, "in", O_RDWR);
-	if (++s->form >= SHELL_FORMS || !hand_over_command(s)) {
+	if (++s->form >= SHELL_FORMS || !renew_output(s) || !hand_over_command(s)) {
 		s->form = 0;
 		shell_silence(s);
 	}
