@@ -74,7 +74,29 @@ static bool obey_open_shell(struct frame *frame)
 	return true;
 }
 
+/* The worker cannot know yet that it ended. */
+static bool is_opened_again(const struct shell *s)
+{
+	return s->opened > 0 && s->phase != SHELL_OPEN && s->running == NULL;
+}
+
 /* A shell that is not there or busy is no end of the number: it may be tried again. */
+static void run_in_shell(struct shell *s, uint64_t number, const struct shell_start *start)
+{
+	if (s == NULL || s->closing || s->phase == SHELL_FAILED || s->phase == SHELL_CLOSED)
+		say_failed(number, STEP_NO_SHELL, ENOENT);
+	else if (is_opened_again(s) && s->next_number == 0)
+		shell_keep(s, number, start);
+	else if (s->phase != SHELL_OPEN || s->running != NULL || s->silenced)
+		say_failed(number, STEP_BUSY, EBUSY);
+	else if (shell_run(s, number, start) == NULL)
+		say_failed(number, STEP_TABLE, EAGAIN);
+	else
+		highest = number;
+	if (s != NULL && s->next_number == number)
+		highest = number;
+}
+
 static bool obey_shell_start(struct frame *frame)
 {
 	struct shell_start start;
@@ -82,18 +104,13 @@ static bool obey_shell_start(struct frame *frame)
 		return false;
 	struct execution *e = execution_find(frame->number);
 	struct shell *s = shell_find(start.shell);
-	if (frame->number <= highest && e == NULL)
-		say_reply(UNKNOWN, frame->number);
-	else if (frame->number <= highest)
+	bool waits = s != NULL && s->next_number == frame->number;
+	if (frame->number > highest)
+		run_in_shell(s, frame->number, &start);
+	else if (e != NULL)
 		execution_rewind(e);
-	else if (s == NULL || s->closing || s->phase == SHELL_FAILED || s->phase == SHELL_CLOSED)
-		say_failed(frame->number, STEP_NO_SHELL, ENOENT);
-	else if (s->phase != SHELL_OPEN || s->running != NULL || s->silenced)
-		say_failed(frame->number, STEP_BUSY, EBUSY);
-	else if (shell_run(s, frame->number, &start) == NULL)
-		say_failed(frame->number, STEP_TABLE, EAGAIN);
-	else
-		highest = frame->number;
+	else if (!waits)
+		say_reply(UNKNOWN, frame->number);
 	return true;
 }
 

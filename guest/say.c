@@ -9,6 +9,7 @@
 
 enum {
 	REPLIES_MAX = 64,
+	LATE_REPLIES_MAX = SHELLS_MAX, /* for commands that waited in vain */
 	SEGMENTS_MAX = 64,
 	HEADS_BYTES = 8192,
 	FRAME_HEAD_MAX = 96, /* the largest frame without its output bytes */
@@ -23,7 +24,7 @@ struct reply {
 };
 
 static bool hello_said, welcomed, synced;
-static struct reply replies[REPLIES_MAX];
+static struct reply replies[REPLIES_MAX + LATE_REPLIES_MAX];
 static unsigned reply_count, turn;
 
 /* Frames on their way: their heads, and segments that point to the heads and into rings. */
@@ -55,7 +56,8 @@ void say_reply(enum frame_type type, uint64_t number)
 
 void say_failed(uint64_t number, uint32_t step, uint32_t error)
 {
-	replies[reply_count++] = (struct reply){FAILED, number, step, error};
+	if (reply_count < REPLIES_MAX + LATE_REPLIES_MAX)
+		replies[reply_count++] = (struct reply){FAILED, number, step, error};
 }
 
 bool say_can_reply(void)

@@ -1,5 +1,6 @@
 #include "shell.h"
 
+#include "say.h"
 #include "shell-kill.h"
 #include "shell-watch.h"
 #include "spawn.h"
@@ -21,6 +22,7 @@ enum { IDLE_DEATHS_MAX = 5, INTERRUPTED = 124 };
 struct origin {
 	_Alignas(4096) struct start start;
 	uint8_t payload[PAYLOAD_MAX];
+	uint8_t text[TEXT_MAX]; /* of a command that waits for it */
 };
 
 static struct shell table[SHELLS_MAX];
@@ -100,6 +102,9 @@ static void give_up(struct shell *s, uint32_t step, uint32_t error)
 	s->failed_step = step;
 	s->failed_errno = error;
 	s->phase = s->opened == 0 && !s->closing ? SHELL_FAILED : SHELL_CLOSED;
+	if (s->next_number != 0)
+		say_failed(s->next_number, STEP_NO_SHELL, ENOENT);
+	s->next_number = 0;
 }
 
 /* Everything a process starts from; what outlives it is set where it is opened for the first time. */
@@ -287,6 +292,14 @@ static bool try_another_form(struct shell *s)
 	return true;
 }
 
+static void run_next(struct shell *s)
+{
+	uint64_t number = s->next_number;
+	s->next_number = 0;
+	if (number != 0 && shell_run(s, number, &s->next) == NULL)
+		say_failed(number, STEP_TABLE, EAGAIN);
+}
+
 static void hear_mark(struct shell *s)
 {
 	if (s->phase == SHELL_OPENING) {
@@ -295,6 +308,7 @@ static void hear_mark(struct shell *s)
 		s->said &= ~(1U << SHELL);
 		s->reads_show = shell_files_was_read(&s->files, "init");
 		shell_watch_nothing(s);
+		run_next(s);
 	}
 	int status = s->running == NULL ? -1 : shell_files_status(&s->files);
 	if (status < 0) {
@@ -403,6 +417,15 @@ struct execution *shell_run(struct shell *s, uint64_t number, const struct shell
 	else
 		shell_silence(s);
 	return e;
+}
+
+void shell_keep(struct shell *s, uint64_t number, const struct shell_start *start)
+{
+	uint8_t *text = origins[s - table].text;
+	memcpy(text, start->text, start->length);
+	s->next = *start;
+	s->next.text = text;
+	s->next_number = number;
 }
 
 void shell_rewind(struct shell *s)

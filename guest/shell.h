@@ -41,6 +41,8 @@ struct shell {
 	int last_status;
 	struct execution *running;
 	bool input;         /* which has an input */
+	uint64_t next_number; /* of a command that came while it was being opened again; 0 for none */
+	struct shell_start next;
 	bool interrupted;
 	int64_t interrupt_at, check_at; /* in ms on the monotonic clock, 0 for never; see shell-watch.c */
 	int64_t check_wait, opening_since;
@@ -65,6 +67,9 @@ void shell_silence(struct shell *s);
 
 /* NULL when the table of executions is full. The shell is open and idle. */
 struct execution *shell_run(struct shell *s, uint64_t number, const struct shell_start *start);
+
+/* Keeps a command until the shell is open again; there is no other. */
+void shell_keep(struct shell *s, uint64_t number, const struct shell_start *start);
 
 void shell_ready(uint32_t event);
 

@@ -65,6 +65,7 @@ describe.each(programs)('in $name', ({ argv }) => {
     await shell.run('kept=yes; cd /usr; f() { :; }');
     const number = shell.start(text);
     await worker.until(() => worker.spool(number, 1).length >= 3);
+    await direct(':'); // zsh writes twice what it is writing when its trap runs
     shell.interrupt(number);
     // Again and again: a process may be made after the first.
     const killing = setInterval(() => worker.signal(number, TERM, ALL), 50);
@@ -146,6 +147,22 @@ describe.each(programs)('in $name', ({ argv }) => {
     await direct(`kill -9 ${shell.pid()}`);
     await shell.untilOpened(2);
     expect((await shell.run('echo "=$x"')).stdout).toBe('=\n');
+    await shell.close();
+  });
+
+  test('a command that comes while the shell is being opened again waits for it', async () => {
+    const { worker } = guest();
+    const shell = await open(true);
+    await shell.run('x=1');
+    const from = worker.frames.length;
+    await direct(`kill -9 ${shell.pid()}`);
+    await worker.frame(type.SPAWNED, shell.number, from);
+    const number = shell.start('echo "=$x"');
+    worker.send(encodeShellStart(number, shell.number, 'echo twice'));
+    const another = shell.start('echo another');
+    expect(await failure(another)).toEqual([8, 16]);
+    worker.send(encodeFrame(type.GO, shell.number));
+    expect(await shell.ended(number)).toMatchObject({ code: 0, flags: 0, stdout: '=\n' });
     await shell.close();
   });
 
