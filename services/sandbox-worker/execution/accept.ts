@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
@@ -89,8 +89,8 @@ function summaryOf({ program }: ExecuteRequest): string {
 /** Tells a repeated request from another one that took the same id. */
 export function fingerprintOf(request: ExecuteRequest): string {
   const { program } = request;
-  const hash = createHash('sha256');
-  const part = (data: string | Uint8Array) => hash.update(`${data.length}:`).update(data);
+  const parts: Buffer[] = [];
+  const part = (data: string | Uint8Array) => parts.push(Buffer.from(`${data.length}:`), Buffer.from(data as string));
   part(program.case ?? '');
   if (program.case === 'argv') for (const arg of program.value.args) part(arg);
   else if (program.case !== undefined) part(program.value);
@@ -102,5 +102,6 @@ export function fingerprintOf(request: ExecuteRequest): string {
     part(name);
     part(request.env[name] as string);
   }
-  return hash.digest('base64');
+  // In one go: a hash that is fed in pieces costs several times as much.
+  return hash('sha256', Buffer.concat(parts), 'base64');
 }

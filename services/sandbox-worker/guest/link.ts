@@ -134,6 +134,11 @@ export async function listenForGuest(
     },
     send(frame) {
       if (guest === undefined) return;
+      // What one turn of the event loop has to say leaves in one write.
+      if (guest.writableCorked === 0) {
+        guest.cork();
+        process.nextTick(uncork, guest);
+      }
       guest.write(frame);
       if (guest.writableLength <= unreadLimitBytes) return;
       drop(guest);
@@ -145,6 +150,10 @@ export async function listenForGuest(
       return new Promise((resolve) => server.close(() => resolve()));
     },
   };
+}
+
+function uncork(socket: Socket): void {
+  socket.uncork();
 }
 
 function listening(server: Server, path: string): Promise<void> {
