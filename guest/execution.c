@@ -122,6 +122,7 @@ static void reset(struct execution *e, uint64_t number)
 	uint8_t *base = buffers + (size_t)(e - table) * SLOT_BYTES;
 	*e = (struct execution){.number = number};
 	e->said = 1U << STATE | 1U << INPUT_ACK;
+	e->awaiting.moved = MOVED_INPUT;
 	e->status_fd = e->gate_fd = e->input.fd = e->terminal_fd = -1;
 	for (int i = 0; i < 2; i++) {
 		e->output[i].fd = -1;
@@ -438,6 +439,8 @@ enum frame_type execution_owes(const struct execution *e, bool announcing)
 	bool output = e->output[0].sent < e->output[0].ring.end || e->output[1].sent < e->output[1].ring.end;
 	if (output && (e->started || e->phase == PHASE_EXITED))
 		return OUTPUT;
+	if (e->phase == PHASE_RUNNING && e->awaiting.kind != AWAITING_NONE && !e->awaiting.moved && (unsaid & 1U << AWAITING))
+		return AWAITING;
 	bool closed = !(unsaid & 1U << EXIT) && nothing_left(&e->output[0]) && nothing_left(&e->output[1]);
 	return closed && (unsaid & 1U << CLOSED) ? CLOSED : 0;
 }

@@ -2,6 +2,7 @@
 #ifndef EXECUTION_H
 #define EXECUTION_H
 
+#include "awaiting.h"
 #include "frame.h"
 #include "moment.h"
 #include "ring.h"
@@ -59,6 +60,7 @@ struct execution {
 	struct plan *plan;  /* where a spare finds its start */
 	struct output output[2];
 	struct input input;
+	struct awaiting awaiting;
 	uint32_t failed_step, failed_errno;
 	int wait_status;
 	struct rusage usage;

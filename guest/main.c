@@ -1,4 +1,5 @@
 /* The guest: PID 1 of a sandbox. See PROTOCOL.md. */
+#include "awaiting.h"
 #include "confine.h"
 #include "execution.h"
 #include "link.h"
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
 	prepare(epoll, argv[1]);
 	for (;;) {
 		struct epoll_event events[EVENTS_MAX];
-		int count = epoll_wait(epoll, events, EVENTS_MAX, sooner(link_timeout(), shells_timeout()));
+		int count = epoll_wait(epoll, events, EVENTS_MAX, sooner(awaiting_timeout(), sooner(link_timeout(), shells_timeout())));
 		if (count < 0 && errno != EINTR)
 			err(1, "epoll");
 		for (int i = 0; i < count; i++)
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
 			if (execution_at(i)->phase != PHASE_FREE)
 				stream_pump(execution_at(i));
 		shells_turn();
+		awaiting_turn();
 		link_turn();
 	}
 }

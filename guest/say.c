@@ -119,6 +119,7 @@ static void add_control(struct execution *e, enum frame_type type)
 {
 	static const uint8_t lengths[] = {
 		[STATE] = 24, [SPAWNED] = 4, [STARTED] = 4, [FAILED] = 8, [INPUT_ACK] = 17, [EXIT] = 56, [CLOSED] = 16,
+		[AWAITING] = 1,
 	};
 	uint8_t *p = add_frame(type, 0, e->number, lengths[type], 0);
 	e->said |= 1U << type;
@@ -130,6 +131,8 @@ static void add_control(struct execution *e, enum frame_type type)
 		put32(put32(p, e->failed_step), e->failed_errno);
 	} else if (type == INPUT_ACK) {
 		*put64(put64(p, e->input.ring.end), e->input.ring.start) = (uint8_t)(e->input.closed | e->input.ends << 1);
+	} else if (type == AWAITING) {
+		*p = e->awaiting.kind;
 	} else if (type == EXIT) {
 		p = put64(put32(p, (uint32_t)e->wait_status), microseconds(e->usage.ru_utime));
 		p = put64(put64(p, microseconds(e->usage.ru_stime)), (uint64_t)e->usage.ru_maxrss);

@@ -56,6 +56,7 @@ static void drain(struct execution *e, struct output *o)
 			return;
 		}
 		o->ring.end += (size_t)got;
+		e->awaiting.moved |= MOVED_OUTPUT;
 		if (got >= PIPE_BYTES && !o->grown) { /* only for those who fill it: a user's pipe pages are counted */
 			o->grown = true;
 			fcntl(o->fd, F_SETPIPE_SZ, PIPE_GROWN);
@@ -74,6 +75,7 @@ static void feed(struct execution *e)
 		ssize_t put = writev(in->fd, data, ring_data_segments(&in->ring, in->ring.start, INPUT_RING, data));
 		if (put >= 0) {
 			in->ring.start += (size_t)put;
+			e->awaiting.moved |= MOVED_INPUT;
 			e->said &= ~(1U << INPUT_ACK);
 		} else if (errno == EAGAIN) {
 			in->writable = false;
@@ -123,6 +125,7 @@ bool stream_input(struct execution *e, uint64_t offset, const uint8_t *bytes, si
 	if (fresh > ring_room(&in->ring) || (in->ends && offset + count > in->length))
 		return false;
 	ring_append(&in->ring, bytes + known, fresh);
+	e->awaiting.moved |= MOVED_INPUT;
 	return true;
 }
 

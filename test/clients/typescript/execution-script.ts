@@ -1,5 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
+  AwaitingInputKind,
   EndReason,
   type ExecutionEvent,
   ExecutionEventSchema,
@@ -13,6 +14,11 @@ function event(fields: Fields): { event: ExecutionEvent } {
 }
 
 export const started = () => event({ case: 'started', value: { executionId: 'exe_1' } });
+export function awaitingInput(inputBytes: number) {
+  const value = { kind: AwaitingInputKind.READING, inputBytes: BigInt(inputBytes) };
+  return event({ case: 'awaitingInput', value });
+}
+
 export const heartbeat = () => event({ case: 'heartbeat', value: {} });
 
 export function output(stream: 'stdout' | 'stderr', offset: number, data: Uint8Array | string) {

@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Execution, ExecutionEvent, Session } from '../../clients/typescript/index.ts';
+import { startTestStack, type TestStack } from './stack.ts';
+
+const terminal = { rows: 24, columns: 80 };
+let stack: TestStack;
+let session: Session;
+beforeAll(async () => {
+  stack = await startTestStack();
+  session = await stack.client.sessions.create();
+});
+afterAll(async () => {
+  await session?.close();
+  await stack?.stop();
+});
+
+/** The program that is debugged: it adds up prices, one item at a time. */
+const basket = `def total(items):
+    result = 0
+    for name, price in items:
+        result += price
+    return result
+
+
+print("total", total([("tea", 3), ("milk", 2)]))
+`;
+
+/** Says a line and returns what the program wrote until it waited again, or ended. */
+async function say(execution: Execution, line: string): Promise<string> {
+  await execution.stdin.write(`${line}\n`);
+  return String((await execution.awaitingInput()).stdout);
+}
+
+test.each([
+  ['a pipe', { input: true }],
+  ['a terminal', { terminal }],
+])('a debugger is driven on %s: break, continue, print', async (_, options) => {
+  await session.run('cat >/workspace/basket.py', { input: basket });
+  const pdb = session.execute(['python3', '-m', 'pdb', 'basket.py'], { cwd: '/workspace', ...options });
+  const first = await pdb.awaitingInput();
+  expect(first.awaiting).toBe('READING');
+  expect(String(first.stdout)).toMatch(/basket\.py\(1\)<module>\(\)[\s\S]*\(Pdb\) $/);
+  expect(await say(pdb, 'break basket.py:4')).toContain('Breakpoint 1 at /workspace/basket.py:4');
+  expect(await say(pdb, 'continue')).toContain('/workspace/basket.py(4)total()');
+  expect(await say(pdb, 'print(name, price, result)')).toMatch(/^(print.*\r\n)?tea 3 0\r?\n/m);
+  expect(await say(pdb, 'continue')).toContain('basket.py(4)total()');
+  expect(await say(pdb, 'print(name, price, result)')).toMatch(/milk 2 3\r?\n/);
+  expect(await say(pdb, 'clear 1')).toContain('Deleted breakpoint 1');
+  expect(await say(pdb, 'continue')).toContain('total 5');
+  await pdb.stdin.write('quit\n');
+  expect(await pdb.awaitingInput()).toMatchObject({ awaiting: undefined, result: { reason: 'EXITED', exitCode: 0 } });
+});
+
+test('an installer that asks is answered only when it asks', async () => {
+  const script = `
+    printf 'Continue? [y/n] '; read answer; [ "$answer" = y ] || exit 1
+    sleep 0.5; printf 'Directory: '; read directory; echo "installed in $directory"`;
+  const installer = session.execute(script, { input: true });
+  expect(String((await installer.awaitingInput()).stdout)).toBe('Continue? [y/n] ');
+  expect(await say(installer, 'y')).toBe('Directory: ');
+  await installer.stdin.write('/opt\n');
+  expect(await installer.awaitingInput()).toMatchObject({
+    stdout: Buffer.from('installed in /opt\n'),
+    awaiting: undefined,
+    result: { exitCode: 0 },
+  });
+});
+
+test('a program that only watches its input is quiet, not reading', async () => {
+  const node = 'process.stdin.on("data", (line) => { console.log("hello " + line); process.exit(3) })';
+  const execution = session.execute(['node', '-e', node], { input: true });
+  expect((await execution.awaitingInput()).awaiting).toBe('QUIET');
+  await execution.stdin.write('ada');
+  expect((await execution.awaitingInput()).result).toMatchObject({ exitCode: 3 });
+});
+
+/** The next event of this type; the iteration goes on after it. */
+async function next<Type extends ExecutionEvent['type']>(
+  events: AsyncIterator<ExecutionEvent>,
+  type: Type,
+): Promise<Extract<ExecutionEvent, { type: Type }>> {
+  for (;;) {
+    const { done, value } = await events.next();
+    if (done === true) throw new Error(`it ended before ${type}`);
+    if (value.type === type) return value as Extract<ExecutionEvent, { type: Type }>;
+  }
+}
+
+test('events tell of it once; whoever comes late hears that it waits', async () => {
+  const execution = session.execute('echo question; cat', { input: true });
+  const events = execution[Symbol.asyncIterator]();
+  expect(await next(events, 'awaitingInput')).toEqual({ type: 'awaitingInput', kind: 'READING', inputBytes: 0 });
+  await execution.stdin.write('answer');
+  expect(await next(events, 'awaitingInput')).toEqual({ type: 'awaitingInput', kind: 'READING', inputBytes: 6 });
+  const late = session.attach(execution.id);
+  const turn = await late.awaitingInput();
+  expect([turn.awaiting, String(turn.stdout)]).toEqual(['READING', 'question\nanswer']);
+  await execution.stdin.end();
+  expect((await next(events, 'finished')).result).toMatchObject({ exitCode: 0 });
+  expect(await late.result()).toMatchObject({ exitCode: 0 });
+});
+
+test('a wait goes on through a killed worker and is still told', async () => {
+  const execution = session.execute('cat', { input: true });
+  await execution.awaitingInput();
+  stack.stack.kill('worker');
+  await execution.stdin.write('more');
+  expect(await execution.awaitingInput()).toMatchObject({ stdout: Buffer.from('more'), awaiting: 'READING' });
+  await execution.stdin.end();
+  expect(await execution.result()).toMatchObject({ exitCode: 0 });
+});
+
+test('a program without open input is never said to wait', async () => {
+  const kinds: string[] = [];
+  for await (const event of session.execute('sleep 1.3')) kinds.push(event.type);
+  expect(kinds).not.toContain('awaitingInput');
+});
