@@ -62,6 +62,9 @@ export const workerConfig = z.object({
     .transform((range) => range as AddressRange)
     .prefault('198.19.0.0/16'),
   ASSAY_FULL_NAME_SERVERS: listOf((text) => ipv4Range(`${text}/32`)?.address, 'an IPv4 address').prefault(''),
+  ASSAY_SHELLS_PER_SESSION: wholeNumber(1, 64).prefault('32'),
+  ASSAY_QUEUED_PER_SHELL: wholeNumber(1, 10_000).prefault('256'),
+  ASSAY_QUEUED_BYTES_PER_SESSION: wholeNumber(mebibyte, 2 ** 32).prefault(String(16 * mebibyte)),
 });
 
 export type WorkerConfig = z.infer<typeof workerConfig>;

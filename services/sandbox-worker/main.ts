@@ -72,6 +72,9 @@ async function main(config: WorkerConfig): Promise<void> {
   };
   const limits = {
     executions: config.ASSAY_EXECUTIONS_PER_SESSION,
+    shells: config.ASSAY_SHELLS_PER_SESSION,
+    queued: config.ASSAY_QUEUED_PER_SHELL,
+    queuedBytes: config.ASSAY_QUEUED_BYTES_PER_SESSION,
     keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
     budget,
     meter,

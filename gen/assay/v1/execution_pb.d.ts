@@ -52,7 +52,7 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
   executionId: string;
 
   /**
-   * Reserved for executions in a shell; must be empty: a direct execution in a fresh process.
+   * The shell to run in, see ShellService: after the commands that it was given before. Empty: a direct execution in a fresh process.
    *
    * @generated from field: string shell_id = 3;
    */
@@ -65,7 +65,7 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
    */
   program: {
     /**
-     * Shell text, run by /bin/sh. At most 1 MiB.
+     * Shell text, run by the shell, or by /bin/sh in a direct execution. At most 1 MiB.
      *
      * @generated from field: string command = 4;
      */
@@ -73,7 +73,7 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
     case: "command";
   } | {
     /**
-     * Shell text that need not be UTF-8, run by /bin/sh. At most 1 MiB.
+     * Shell text that need not be UTF-8, run as a command is. At most 1 MiB.
      *
      * @generated from field: bytes script = 5;
      */
@@ -81,7 +81,7 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
     case: "script";
   } | {
     /**
-     * A program and its arguments, no shell. At most 4,096 arguments, 1 MiB together.
+     * A program and its arguments, no shell: refused with a shell_id. At most 4,096 arguments, 1 MiB together.
      *
      * @generated from field: assay.v1.Argv argv = 6;
      */
@@ -90,21 +90,21 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Variables added to the session's. At most 256, 64 KiB together.
+   * Variables added to the session's. At most 256, 64 KiB together. Refused with a shell_id: the shell has its own.
    *
    * @generated from field: map<string, string> env = 7;
    */
   env: { [key: string]: string };
 
   /**
-   * An absolute path. Empty: the image's working directory.
+   * An absolute path. Empty: the image's working directory. Refused with a shell_id: the shell has its own.
    *
    * @generated from field: string working_directory = 8;
    */
   workingDirectory: string;
 
   /**
-   * How long the command may run, frozen time excluded. Absent: as long as the session lives.
+   * How long the command may run, frozen time and waiting for its shell excluded. Absent: as long as the session lives.
    *
    * @generated from field: google.protobuf.Duration timeout = 9;
    */
@@ -266,7 +266,7 @@ export declare type ExecutionEvent = Message<"assay.v1.ExecutionEvent"> & {
    */
   event: {
     /**
-     * The program runs. First event of every stream.
+     * The program runs. First event of every stream, unless it ended before it ran.
      *
      * @generated from field: assay.v1.Started started = 1;
      */
@@ -560,6 +560,20 @@ export declare type ExecutionResult = Message<"assay.v1.ExecutionResult"> & {
    * @generated from field: google.protobuf.Timestamp end_time = 11;
    */
   endTime?: Timestamp | undefined;
+
+  /**
+   * In a shell: it was opened anew, with its initial state, since the command before this one.
+   *
+   * @generated from field: bool shell_reopened = 12;
+   */
+  shellReopened: boolean;
+
+  /**
+   * In a shell: it ended with this command, so its state is gone. Set with SHELL_EXITED, and where only that ended the command.
+   *
+   * @generated from field: bool shell_ended = 13;
+   */
+  shellEnded: boolean;
 };
 
 /**
@@ -650,6 +664,13 @@ export declare type Execution = Message<"assay.v1.Execution"> & {
    * @generated from field: bool background = 11;
    */
   background: boolean;
+
+  /**
+   * The shell it runs in; empty for a direct execution.
+   *
+   * @generated from field: string shell_id = 12;
+   */
+  shellId: string;
 };
 
 /**
@@ -1248,7 +1269,7 @@ export enum EndReason {
   TIMED_OUT = 3,
 
   /**
-   * CancelExecution ended every process.
+   * CancelExecution or CloseShell ended every process, or came before anything ran.
    *
    * @generated from enum value: END_REASON_CANCELLED = 4;
    */
@@ -1262,7 +1283,7 @@ export enum EndReason {
   OUT_OF_MEMORY = 5,
 
   /**
-   * Reserved: the command ended its shell.
+   * The command ended its shell: exit, exec, set -e and a failure, a signal. exit_code and signal are the shell's. It is opened again.
    *
    * @generated from enum value: END_REASON_SHELL_EXITED = 6;
    */
@@ -1321,6 +1342,13 @@ export enum ExecutionState {
    * @generated from enum value: EXECUTION_STATE_NOT_STARTED = 4;
    */
   NOT_STARTED = 4,
+
+  /**
+   * Accepted; commands that its shell was given before come first.
+   *
+   * @generated from enum value: EXECUTION_STATE_QUEUED = 5;
+   */
+  QUEUED = 5,
 }
 
 /**
@@ -1395,7 +1423,8 @@ export declare const ExecutionService: GenService<{
     output: typeof CloseInputResponseSchema;
   },
   /**
-   * SignalExecution sends a signal to the process group of an execution, or to the one in the foreground of its terminal.
+   * SignalExecution sends a signal to the process group of an execution, to the one in the foreground of its terminal, or, in a shell, to
+   * every process that the command started.
    *
    * @generated from rpc assay.v1.ExecutionService.SignalExecution
    */

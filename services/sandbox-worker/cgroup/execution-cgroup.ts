@@ -1,4 +1,4 @@
-/** The processes of one execution, held by a cgroup below their container's. */
+/** The processes of one execution, or of one shell, held by a cgroup below their container's. */
 export interface ExecutionCgroup {
   /** Makes the cgroup and moves the waiting child in, by its pid in the container's pid namespace; false if it is gone. */
   place(namespacePid: number): Promise<boolean>;
@@ -6,6 +6,10 @@ export interface ExecutionCgroup {
   kill(signal: number): number;
   /** undefined: no process was ever placed in it. */
   usage(): ExecutionUsage | undefined;
+  /** Counts the peak of memory from now on, where the kernel allows it. */
+  resetPeak(): void;
+  /** Every process in it, as this process sees them. */
+  pids(): number[];
   populated(): boolean;
   /** false while processes remain. */
   remove(): Promise<boolean>;

@@ -41,6 +41,8 @@ export function createV1Execution(
         oomKills: readField(join(memory, 'memory.oom_control'), 'oom_kill'),
       };
     },
+    resetPeak: () => void writeControl(join(memory, 'memory.max_usage_in_bytes'), '0'),
+    pids,
     populated: () => pids().length > 0,
     // Looked at first, so that a busy one keeps all and can still be accounted and killed.
     remove: async () => pids().length === 0 && placer.remove([...directories, freezer]),

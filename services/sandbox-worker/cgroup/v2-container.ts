@@ -70,6 +70,9 @@ function createV2Execution(container: ContainerProcess, directory: string, place
       peakMemoryBytes: readNumber(join(directory, 'memory.peak')),
       oomKills: readField(join(directory, 'memory.events'), 'oom_kill'),
     }),
+    // A peak can be reset for one reader only, and only since Linux 6.12: it stays that of the whole life.
+    resetPeak() {},
+    pids,
     populated: () => readField(events, 'populated') > 0,
     remove: () => placer.remove([directory]),
   };

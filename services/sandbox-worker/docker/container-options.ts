@@ -9,6 +9,10 @@ export const guestCommand = [`${slotMount}/guest`, `${slotMount}/guest.sock`] as
 /** The user every session runs as. */
 export const sessionUser = { uid: 1000, gid: 1000, name: 'agent' } as const;
 
+/** Where the guest keeps what it hands to shells: their texts and pipes. */
+const shellMount = '/run/assay-shell';
+const shellMountOptions = `uid=${sessionUser.uid},gid=${sessionUser.gid},mode=0700,size=8m,nr_inodes=4096,noexec,nosuid,nodev`;
+
 const sharedMemoryBytes = 64 * 1024 * 1024;
 const openFiles = 65_536;
 
@@ -56,6 +60,7 @@ export function containerOptions(
           BindOptions: { Propagation: 'rprivate' },
         },
       ],
+      Tmpfs: { [shellMount]: shellMountOptions },
       NanoCpus: Math.round(limits.cpus * 1e9),
       Memory: limits.memoryBytes,
       // Equal to Memory: no swap, so that the memory limit is the whole truth.

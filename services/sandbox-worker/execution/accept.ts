@@ -2,8 +2,7 @@ import { hash } from 'node:crypto';
 import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
-import type { StartSpec } from '../guest/frame.ts';
-import type { ExecutionSpec } from './execution.ts';
+import type { ExecutionSpec, Order } from './execution.ts';
 
 /** The longest text that goes to the shell as an argument; the kernel takes 128 KiB. */
 const argumentLimit = 65_536;
@@ -26,7 +25,7 @@ export function acceptRequest(
   request: ExecuteRequest,
   accepted: { readonly ms: number; readonly nest: number },
   around: Surroundings,
-): { spec: ExecutionSpec; startSpec: () => StartSpec } {
+): { spec: ExecutionSpec; order: Order } {
   const env = { ...around.env, ...request.env };
   return {
     spec: {
@@ -34,29 +33,45 @@ export function acceptRequest(
       acceptedMs: accepted.ms,
       nest: accepted.nest,
       id: request.executionId,
+      shellId: request.shellId,
       fingerprint: fingerprintOf(request),
       summary: summaryOf(request),
       timeoutMs: request.timeout === undefined ? undefined : durationMs(request.timeout),
       inputOpen: isInputOpen(request),
       terminal: request.terminal !== undefined,
+      textBytes: textBytesOf(request),
       scripted: isScripted(request),
       keptBytes: request.outputKeptBytes === 0n ? around.defaultKeptBytes : Number(request.outputKeptBytes),
     },
-    startSpec: () => ({
-      gated: false,
-      nest: 0,
-      inputOpen: isInputOpen(request),
-      terminal: request.terminal,
-      workingDirectory: request.workingDirectory || around.workingDirectory,
-      args: argumentsOf(number, request, around),
-      env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
-    }),
+    order: {
+      text: () => textOf(request),
+      startSpec: () => ({
+        gated: false,
+        nest: 0,
+        inputOpen: isInputOpen(request),
+        terminal: request.terminal,
+        workingDirectory: request.workingDirectory || around.workingDirectory,
+        args: argumentsOf(number, request, around),
+        env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      }),
+    },
   };
 }
 
 /** A terminal can always be typed at. */
 function isInputOpen({ inputOpen, terminal }: ExecuteRequest): boolean {
   return inputOpen || terminal !== undefined;
+}
+
+/** How long the text is that may have to wait for its shell, about. */
+export function textBytesOf({ program }: ExecuteRequest): number {
+  return program.case === 'command' || program.case === 'script' ? program.value.length : 0;
+}
+
+/** What a shell is to run. */
+function textOf({ program }: ExecuteRequest): Buffer {
+  if (program.case === 'command' || program.case === 'script') return Buffer.from(program.value as string);
+  throw new DomainError('INVALID_FIELD', 'argv: a shell runs text; set command or script', { field: 'argv' });
 }
 
 function argumentsOf(number: bigint, request: ExecuteRequest, around: Surroundings): (string | Uint8Array)[] {
@@ -72,7 +87,8 @@ function argumentsOf(number: bigint, request: ExecuteRequest, around: Surroundin
 }
 
 /** Whether the text cannot go as an argument. */
-function isScripted({ program }: ExecuteRequest): boolean {
+function isScripted({ program, shellId }: ExecuteRequest): boolean {
+  if (shellId !== '') return false;
   if (program.case !== 'command' && program.case !== 'script') return false;
   const text = Buffer.from(program.value as string);
   return text.length > argumentLimit || text.includes(0);
@@ -94,6 +110,7 @@ export function fingerprintOf(request: ExecuteRequest): string {
   part(program.case ?? '');
   if (program.case === 'argv') for (const arg of program.value.args) part(arg);
   else if (program.case !== undefined) part(program.value);
+  part(request.shellId);
   part(request.workingDirectory);
   part(request.inputOpen ? 'input' : '');
   // Not its size, which changes while it runs.

@@ -16,6 +16,9 @@ export interface Doom {
   whenGone(gone: () => void): void;
   /** The program itself has ended; what is left are its children. */
   programEnded(): void;
+  /** The sandbox stands still, or goes on: no time passes meanwhile. */
+  freeze?(): void;
+  thaw?(): void;
 }
 
 export function beginDoom(

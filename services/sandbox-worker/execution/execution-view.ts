@@ -13,6 +13,7 @@ export function viewOf(execution: Execution): ExecutionView {
   return create(ExecutionSchema, {
     sessionId: execution.host.sessionId,
     executionId: execution.id,
+    shellId: execution.spec.shellId,
     state: stateOf(execution),
     summary: execution.spec.summary,
     ...(startedMs === undefined ? {} : { startTime: timestampFromMs(startedMs) }),
@@ -25,8 +26,9 @@ export function viewOf(execution: Execution): ExecutionView {
   });
 }
 
-function stateOf({ refusal, result, startedMs }: Execution): ExecutionState {
+function stateOf({ refusal, result, startedMs, waiting }: Execution): ExecutionState {
   if (refusal !== undefined) return ExecutionState.NOT_STARTED;
   if (result !== undefined) return ExecutionState.FINISHED;
+  if (waiting) return ExecutionState.QUEUED;
   return startedMs === undefined ? ExecutionState.STARTING : ExecutionState.RUNNING;
 }

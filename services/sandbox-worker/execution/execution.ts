@@ -7,12 +7,14 @@ import type { Tracing } from '../../shared/tracing.ts';
 import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import {
   ack,
+  failedStep,
   forget,
   type GuestExit,
   GuestViolation,
   go,
   type StartSpec,
   type Stream,
+  shellStart,
   signal,
   signalScope,
   start,
@@ -27,11 +29,15 @@ import type { Journal } from './journal.ts';
 import type { Nest, Nests } from './nests.ts';
 import { createOutput, type Output } from './output.ts';
 import { refusalOf } from './refusal.ts';
-import { endOf, lostResult, resultOf } from './result.ts';
+import { endOf, inShell, lostResult, notRunResult, resultOf } from './result.ts';
+import type { Seat } from './seat.ts';
 import type { Spool } from './spool.ts';
 import type { Holding, SpoolBudget } from './spool-budget.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
 import { createTerminal, type Terminal } from './terminal.ts';
+
+/** How often an execution is offered to a guest that does not take it. */
+const attemptsLimit = 10;
 
 /** How long the news of a start may wait for company. */
 const startedDelayMs = 2;
@@ -43,6 +49,8 @@ export interface ExecutionHost {
   readonly budget: SpoolBudget;
   readonly meter: Meter;
   readonly tracing: Tracing | undefined;
+  /** The next number between worker and guest, for this execution. */
+  issue(execution: Execution): bigint;
   cgroups(): ContainerCgroups | undefined;
   spoolPath(number: bigint, stream: Stream): string;
   send(frame: Buffer): void;
@@ -60,19 +68,30 @@ export interface ExecutionHost {
 
 /** What is fixed when an execution is accepted. */
 export interface ExecutionSpec {
+  /** Its place in the order of acceptance. */
   readonly number: bigint;
   /** The nest that it began in, if any. */
   readonly nest: number;
   readonly id: string;
+  /** Empty: a direct execution. */
+  readonly shellId: string;
   readonly fingerprint: string;
   readonly summary: string;
   readonly timeoutMs: number | undefined;
   readonly inputOpen: boolean;
   readonly terminal: boolean;
+  /** How long its text is, about. */
+  readonly textBytes: number;
   /** Whether its text lies in a file of its own. */
   readonly scripted: boolean;
   readonly keptBytes: number;
   readonly acceptedMs: number;
+}
+
+/** How to start it: a process of its own, or a text for its shell. */
+export interface Order {
+  startSpec(): StartSpec;
+  text(): Buffer;
 }
 
 /**
@@ -88,9 +107,14 @@ export class Execution implements Readable, Holding {
   result: ExecutionResult | undefined;
   refusal: DomainError | undefined;
   drained = false;
-  /** How to start it, until it has started. */
-  startSpec: (() => StartSpec) | undefined;
+  /** What to tell the guest, until it has started. */
+  private order: Order | undefined;
+  /** What the guest calls it; 0 until it was told. */
+  number = 0n;
+  /** Whether its shell was opened anew since the command before it. */
+  shellReopened = false;
   readonly host: ExecutionHost;
+  readonly seat: Seat | undefined;
   /** Whether an earlier process accepted it, and may have seen it start. */
   private readonly adopted: boolean;
   private readonly outputs: Record<Stream, Output>;
@@ -106,15 +130,27 @@ export class Execution implements Readable, Holding {
   /** Whether the session's log has its start, and how far it has its output. */
   private startLogged = false;
   private readonly logged: Record<Stream, number> = { 1: 0, 2: 0 };
+  private sentMs: number;
+  private attempts = 0;
 
-  constructor(spec: ExecutionSpec, startSpec: () => StartSpec, adopted: boolean, host: ExecutionHost) {
+  constructor(spec: ExecutionSpec, order: Order, adopted: boolean, host: ExecutionHost, seat?: Seat) {
     this.spec = spec;
-    this.startSpec = startSpec;
+    this.order = order;
     this.adopted = adopted;
     this.host = host;
-    this.input = createInput(spec.number, spec.inputOpen, (frame) => host.send(frame));
-    this.terminal = createTerminal(spec.number, spec.terminal, (frame) => host.send(frame));
-    const acknowledge = (stream: Stream, offset: number) => host.send(ack(spec.number, stream, offset));
+    this.seat = seat;
+    this.sentMs = spec.acceptedMs;
+    this.input = createInput(
+      () => this.number,
+      spec.inputOpen,
+      (frame) => host.send(frame),
+    );
+    this.terminal = createTerminal(
+      () => this.number,
+      spec.terminal,
+      (frame) => host.send(frame),
+    );
+    const acknowledge = (stream: Stream, offset: number) => host.send(ack(this.number, stream, offset));
     const disk = { grew: (bytes: number) => host.budget.grew(this, bytes), full: () => host.budget.full() };
     const output = (stream: Stream): Output =>
       createOutput(
@@ -177,13 +213,47 @@ export class Execution implements Readable, Holding {
     }
   }
 
-  /** Asks the guest to start it, in the process that was prepared for it if there is one; asking again starts nothing. */
+  /** Whether it waits for its shell. */
+  get waiting(): boolean {
+    return this.seat !== undefined && this.number === 0n && this.running;
+  }
+
+  /** Asks the guest to start it, in the process that was prepared for it if there is one. */
   begin(nest?: Nest): void {
-    if (this.startSpec === undefined) return;
+    if (this.order === undefined) return;
     this.nest ??= nest;
-    this.cgroup ??= nest?.cgroup ?? this.host.cgroups()?.execution(this.spec.number);
+    this.cgroup ??= nest?.cgroup ?? this.host.cgroups()?.execution(this.number);
     const gates = { gated: this.cgroup !== undefined, nest: nest?.number ?? 0 };
-    this.host.send(start(this.spec.number, { ...this.startSpec(), ...gates }));
+    this.host.send(start(this.number, { ...this.order.startSpec(), ...gates }));
+  }
+
+  /** Its shell is free: it goes to the guest under this number. */
+  beginInShell(number: bigint, sentMs: number, shell: bigint): void {
+    if (this.order === undefined) return;
+    this.number = number;
+    this.sentMs = sentMs;
+    this.host.send(shellStart(number, shell, this.spec.inputOpen, this.order.text()));
+    // Input that came while it waited was given to nobody.
+    this.input.recover(this.input.received);
+  }
+
+  /** The guest never heard of it: what was sent is lost with its connection, or with the process it was meant for. */
+  beginAgain(): void {
+    if (!this.running) return;
+    if (this.startedMs !== undefined || ++this.attempts > attemptsLimit) {
+      this.lose('the sandbox does not know this execution, or how it ended');
+      return;
+    }
+    if (this.seat !== undefined) {
+      this.number = 0n;
+      if (!this.seat.turnedAway(this)) this.dismiss('its shell was closed before it ran; nothing was run');
+      return;
+    }
+    this.number = this.host.issue(this);
+    this.sentMs = Date.now();
+    const time = timestampFromMs(this.sentMs);
+    this.record({ case: 'sent', value: { guestNumber: this.number, time } });
+    this.begin();
   }
 
   /** Takes up what the journal of an earlier process says. */
@@ -193,6 +263,10 @@ export class Execution implements Readable, Holding {
       this.startLogged = true;
     }
     if (record.case === 'output') this.logged[record.value.stream === 1 ? 1 : 2] = Number(record.value.to);
+    if (record.case === 'sent') {
+      this.number = record.value.guestNumber;
+      this.sentMs = record.value.time === undefined ? this.sentMs : timestampMs(record.value.time);
+    }
     if (record.case === 'doomed') this.doomed = record.value.reason as DoomReason;
     if (record.case === 'finished') {
       this.result = record.value.result;
@@ -211,12 +285,12 @@ export class Execution implements Readable, Holding {
       const { stream, from, to } = record.value;
       this.spool(stream === OutputStream.STDERR ? 2 : 1).forgo(Number(from), Number(to));
     }
-    if (this.result !== undefined) this.startSpec = undefined;
+    if (this.result !== undefined) this.order = undefined;
   }
 
   onState(stdoutAcked: number, stderrAcked: number, inputReceived: number): void {
     if (this.drained) return;
-    this.cgroup ??= this.host.cgroups()?.existing(this.spec.number, this.spec.nest);
+    if (this.seat === undefined) this.cgroup ??= this.host.cgroups()?.existing(this.number, this.spec.nest);
     this.outputs[1].recover(stdoutAcked);
     this.outputs[2].recover(stderrAcked);
     this.input.recover(inputReceived);
@@ -227,15 +301,15 @@ export class Execution implements Readable, Holding {
   async onSpawned(pid: number): Promise<void> {
     const placed = this.cgroup === undefined || (await this.cgroup.place(pid));
     if (!placed && this.running) this.host.unplaced(this.spec.number);
-    this.host.send(go(this.spec.number));
+    this.host.send(go(this.number));
   }
 
   onStarted(): void {
     if (this.startedMs === undefined) {
-      this.startedMs = this.adopted ? this.spec.acceptedMs : Date.now();
+      this.startedMs = this.adopted ? this.sentMs : Date.now();
       this.trace?.started();
     }
-    this.startSpec = undefined;
+    this.order = undefined;
     if (!this.startLogged) {
       this.startLogged = true;
       this.host.journal.started(this.spec.number, this.startedMs);
@@ -254,15 +328,39 @@ export class Execution implements Readable, Holding {
 
   onFailed(step: number, errno: number): void {
     if (this.startedMs !== undefined || this.result !== undefined) throw new GuestViolation('FAILED after STARTED');
+    // Its shell ended in the moment it was sent: it waits until that is open again.
+    if ((step === failedStep.noShell || step === failedStep.shellBusy) && ++this.attempts <= attemptsLimit) {
+      const { number } = this;
+      if (this.seat?.turnedAway(this, step)) {
+        this.number = 0n;
+        this.host.send(forget(number));
+        return;
+      }
+    }
+    this.refuse(refusalOf(step, errno));
+  }
+
+  /** Nothing was run. */
+  refuse(refusal: DomainError): void {
     if (this.refusal === undefined) {
-      const refusal = refusalOf(step, errno);
       this.refusal = refusal;
       this.trace?.refused(refusal);
       this.host.meter.executionEnded('NOT_STARTED', undefined);
       this.recordRefusal(refusal);
+      this.seat?.left(this, undefined);
     }
     this.wakeReaders();
     this.forgetIfSettled();
+  }
+
+  /** It waited and will not run. */
+  dismiss(message: string): void {
+    this.input.close();
+    this.outputs[1].complete(0);
+    this.outputs[2].complete(0);
+    this.drained = true;
+    this.recordSoon({ case: 'drained', value: {} });
+    this.finish(notRunResult(message));
   }
 
   onOutput(stream: Stream, offset: number, data: Buffer): void {
@@ -296,10 +394,10 @@ export class Execution implements Readable, Holding {
     clearTimeout(this.startedNews);
     this.deadline?.cancel();
     this.input.close();
-    this.host.ended();
+    if (this.seat === undefined) this.host.ended();
     if (this.result !== undefined) return;
     if (this.doom === undefined) {
-      this.finish(resultOf(exit, this.doomed, this.cgroup?.usage()));
+      this.finish(this.resultAs(exit, this.doomed));
       return;
     }
     this.doom.programEnded();
@@ -336,6 +434,7 @@ export class Execution implements Readable, Holding {
         this.trace?.refused(this.refusal);
         this.host.meter.executionEnded('NOT_STARTED', undefined);
         this.recordRefusal(this.refusal);
+        this.seat?.left(this, undefined);
       }
       this.logOutput();
       this.wakeReaders();
@@ -371,19 +470,30 @@ export class Execution implements Readable, Holding {
 
   signal(signo: number): void {
     if (!this.running) throw new DomainError('EXECUTION_ENDED', 'the execution has ended; there is nothing to signal');
-    this.host.send(signal(this.spec.number, signo, signalScope.group));
+    if (this.waiting)
+      throw new DomainError('EXECUTION_NOT_RUNNING', 'the execution waits for its shell; it has no process');
+    this.host.send(signal(this.number, signo, signalScope.group));
   }
 
   cancel(): void {
     if (this.running) this.endAs(EndReason.CANCELLED);
   }
 
+  /** Its shell is being closed, and it ends with it. */
+  closeWithShell(): void {
+    if (this.doomed !== undefined || !this.running) return;
+    this.doomed = EndReason.CANCELLED;
+    this.record({ case: 'doomed', value: { reason: EndReason.CANCELLED } });
+  }
+
   freeze(): void {
     this.deadline?.pause();
+    this.doom?.freeze?.();
   }
 
   thaw(): void {
     this.deadline?.resume();
+    this.doom?.thaw?.();
   }
 
   /** Leaves the nest to the next execution, unless a process is left in it. */
@@ -431,6 +541,10 @@ export class Execution implements Readable, Holding {
 
   private endAs(reason: DoomReason): void {
     if (this.doomed !== undefined || this.exit !== undefined || !this.running) return;
+    if (this.seat?.withdraw(this)) {
+      this.dismiss('it was cancelled before it ran; nothing was run');
+      return;
+    }
     this.doomed = reason;
     this.record({ case: 'doomed', value: { reason } });
     // One that has not started yet is ended as soon as it has.
@@ -440,20 +554,27 @@ export class Execution implements Readable, Holding {
   private beginDoom(reason: DoomReason): void {
     if (this.doom !== undefined) return;
     this.deadline?.cancel();
-    this.doom = beginDoom(this.spec.number, reason, this.cgroup, (frame) => this.host.send(frame));
+    this.doom =
+      this.seat?.doom(this, reason) ?? beginDoom(this.number, reason, this.cgroup, (frame) => this.host.send(frame));
     this.doom.whenGone(() => {
-      if (this.exit !== undefined) this.finish(resultOf(this.exit, reason, this.cgroup?.usage()));
+      if (this.exit !== undefined) this.finish(this.resultAs(this.exit, reason));
     });
   }
 
+  private resultAs(exit: GuestExit, doom: DoomReason | undefined): ExecutionResult {
+    if (this.seat === undefined) return resultOf(exit, doom, this.cgroup?.usage());
+    return inShell(resultOf(exit, doom, this.seat.usage()), exit, this.shellReopened, this.seat.closing);
+  }
+
   private finish(result: ExecutionResult): void {
-    const startTime = timestampFromMs(this.startedMs ?? Date.now());
+    const startTime = this.startedMs === undefined ? {} : { startTime: timestampFromMs(this.startedMs) };
     this.logOutput();
-    this.recordSoon({ case: 'finished', value: { result, startTime } });
+    this.recordSoon({ case: 'finished', value: { result, ...startTime } });
     this.result = result;
     const seconds = result.duration === undefined ? 0 : durationMs(result.duration) / 1_000;
     this.host.meter.executionEnded(EndReason[result.reason], seconds);
     this.trace?.finished(result);
+    this.seat?.left(this, this.exit);
     this.wakeReaders();
     setImmediate(() => this.leaveNest());
     this.forgetIfSettled();
@@ -463,7 +584,7 @@ export class Execution implements Readable, Holding {
     if (!this.settled) return;
     // Until the journal has it, the guest is the only one who knows.
     this.host.journal.whenWritten(() => {
-      this.host.send(forget(this.spec.number));
+      if (this.number !== 0n) this.host.send(forget(this.number));
       this.host.settled(this);
     });
     if (this.readers.size === 0) this.letGo();

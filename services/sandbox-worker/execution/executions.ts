@@ -5,15 +5,24 @@ import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/work
 import { DomainError } from '../../shared/domain-error.ts';
 import type { NestCgroup } from '../cgroup/execution-cgroup.ts';
 import { type GuestFrames, GuestViolation } from '../guest/frame.ts';
-import { acceptRequest, fingerprintOf, type Surroundings } from './accept.ts';
+import { createShells, type ShellLimits, type Shells } from '../shell/shells.ts';
+import { acceptRequest, fingerprintOf, type Surroundings, textBytesOf } from './accept.ts';
 import { Execution, type ExecutionHost } from './execution.ts';
+import { createGuestNumbers } from './guest-numbers.ts';
 import { createNests } from './nests.ts';
 
 /** How long the cgroups of ended executions may stay, so that they go many at a time. */
 const clearMs = 100;
 
-/** The executions of one sandbox, and the guest's word on each. */
+/** What bounds the executions of a session. */
+export interface ExecutionLimits extends ShellLimits {
+  /** Executions and shells that a session remembers. */
+  readonly executions: number;
+}
+
+/** The executions and shells of one sandbox, and the guest's word on each. */
 export interface Executions extends Omit<GuestFrames, 'hello'> {
+  readonly shells: Shells;
   /** How many have not ended. */
   readonly running: number;
   /** Runs the request, or finds the execution that already has its id. `traceparent`: where it belongs in a trace. */
@@ -40,10 +49,10 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
 }
 
 export function createExecutions(
-  host: Omit<ExecutionHost, 'stored' | 'settled' | 'ended' | 'giveBack'>,
+  host: Omit<ExecutionHost, 'issue' | 'stored' | 'settled' | 'ended' | 'giveBack'>,
   around: Surroundings,
   records: readonly JournalRecord[],
-  limit: number,
+  limits: ExecutionLimits,
 ): Executions {
   const byId = new Map<string, Execution>();
   const byNumber = new Map<bigint, Execution>();
@@ -53,8 +62,10 @@ export function createExecutions(
   const leftovers = new Set<Execution>();
   /** Of nests that were given up. */
   const abandoned = new Set<NestCgroup>();
+  /** Those that the guest has mentioned since it connected. */
+  const told = new Set<Execution>();
+  const numbers = createGuestNumbers();
   let last = 0n;
-  let highest = 0n;
   let clearing: NodeJS.Timeout | undefined;
   let synced = false;
   let prepared = false;
@@ -63,12 +74,20 @@ export function createExecutions(
     abandoned.add(cgroup);
     clearSoon();
   });
+  const issue = (owner: Parameters<typeof numbers.assign>[1]): bigint => {
+    const number = numbers.issue();
+    numbers.assign(number, owner);
+    return number;
+  };
+  // A warm sandbox gets its session's id after this.
+  const sessionId = () => host.sessionId;
+  const shells = createShells({ ...host, sessionId, issue, synced: () => synced, accept: acceptOne }, around, limits);
   const executionHost: ExecutionHost = {
     ...host,
-    // A warm sandbox gets its session's id after this.
     get sessionId() {
       return host.sessionId;
     },
+    issue,
     stored: (execution) => {
       stored.add(execution);
     },
@@ -85,37 +104,94 @@ export function createExecutions(
     accepted: { ms: number; nest: number },
     adopted: boolean,
   ): Execution {
-    const { spec, startSpec } = acceptRequest(number, request, accepted, around);
-    const execution = new Execution(spec, startSpec, adopted, executionHost);
+    const { spec, order } = acceptRequest(number, request, accepted, around);
+    const execution = new Execution(spec, order, adopted, executionHost, shells.known(spec.shellId));
     byId.set(spec.id, execution);
     byNumber.set(number, execution);
     unsettled.add(execution);
-    last = number;
     return execution;
+  }
+
+  /** The next place in the order of acceptance. */
+  function acceptOne(): bigint {
+    if (byId.size + shells.size >= limits.executions) {
+      const message = `the session has run ${limits.executions} executions, as many as it remembers; make a new session`;
+      throw new DomainError('EXECUTION_QUOTA', message, { limit: String(limits.executions) });
+    }
+    return ++last;
   }
 
   function replay(): void {
     const traceparents = new Map<bigint, string>();
-    for (const { number, record } of records) {
-      if (record.case === 'accepted' && record.value.request !== undefined) {
-        const { request, time, nest, traceparent } = record.value;
-        if (traceparent !== '') traceparents.set(number, traceparent);
-        add(number, request, { ms: time === undefined ? 0 : timestampMs(time), nest }, true);
-      } else byNumber.get(number)?.restore(record);
+    for (const entry of records) {
+      const { number, record } = entry;
+      if (record.case === 'accepted' && record.value.traceparent !== '') {
+        traceparents.set(number, record.value.traceparent);
+      }
+      replayOne(entry);
     }
     for (const execution of unsettled) {
-      if (!execution.settled) {
-        execution.follow(traceparents.get(execution.spec.number));
+      if (execution.settled) {
+        unsettled.delete(execution);
+        host.budget.settled(execution);
         continue;
       }
-      unsettled.delete(execution);
-      host.budget.settled(execution);
+      execution.follow(traceparents.get(execution.spec.number));
+      if (execution.running) shells.known(execution.spec.shellId)?.enqueue(execution);
     }
   }
 
-  function known(number: bigint): Execution {
+  function replayOne(entry: JournalRecord): void {
+    const { number, record } = entry;
+    last = number > last ? number : last;
+    if (record.case === 'accepted' && record.value.request !== undefined) {
+      const { request, time, nest, guestNumber } = record.value;
+      const execution = add(number, request, { ms: time === undefined ? 0 : timestampMs(time), nest }, true);
+      if (guestNumber === 0n) return;
+      execution.number = guestNumber;
+      numbers.assign(guestNumber, execution);
+      return;
+    }
     const execution = byNumber.get(number);
-    if (execution === undefined) throw new GuestViolation(`a frame for execution ${number}, which was never started`);
+    if (execution === undefined) {
+      const shell = shells.replay(entry);
+      if (record.case === 'shellSent' && shell !== undefined) numbers.assign(record.value.guestNumber, shell);
+      return;
+    }
+    execution.restore(record);
+    if (record.case !== 'sent') return;
+    numbers.assign(record.value.guestNumber, execution);
+    shells.known(execution.spec.shellId)?.restoreSent(execution, record.value);
+  }
+
+  function acceptDirect(request: ExecuteRequest, traceparent = ''): Execution {
+    const number = acceptOne();
+    const guestNumber = numbers.issue();
+    const ms = Date.now();
+    const nest = synced ? nests.take() : undefined;
+    const place = { ms, nest: nest?.number ?? 0 };
+    const accepted = { request, time: timestampFromMs(ms), nest: place.nest, traceparent, guestNumber };
+    host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
+    const execution = add(number, request, place, false);
+    execution.number = guestNumber;
+    numbers.assign(guestNumber, execution);
+    execution.follow(traceparent || undefined);
+    if (synced) execution.begin(nest);
+    return execution;
+  }
+
+  function acceptInShell(request: ExecuteRequest, traceparent = ''): Execution {
+    const shell = shells.seat(request.shellId, textBytesOf(request));
+    const number = acceptOne();
+    const acceptedMs = Date.now();
+    const value = { request, time: timestampFromMs(acceptedMs), traceparent };
+    const record = create(JournalRecordSchema, { number, record: { case: 'accepted', value } });
+    // One that runs at once is written together with the news that it was sent.
+    if (shell.idle && synced) host.journal.appendSoon(record);
+    else host.journal.append(record);
+    const execution = add(number, request, { ms: acceptedMs, nest: 0 }, false);
+    execution.follow(traceparent || undefined);
+    shell.enqueue(execution);
     return execution;
   }
 
@@ -151,6 +227,7 @@ export function createExecutions(
   replay();
 
   return {
+    shells,
     get running() {
       let count = 0;
       for (const execution of unsettled) if (execution.running) count++;
@@ -163,20 +240,7 @@ export function createExecutions(
         const message = `execution_id ${request.executionId} was used for another command; choose a new one`;
         throw new DomainError('EXECUTION_ID_REUSED', message);
       }
-      if (byId.size >= limit) {
-        const message = `the session has run ${limit} executions, as many as it remembers; make a new session`;
-        throw new DomainError('EXECUTION_QUOTA', message, { limit: String(limit) });
-      }
-      const number = last + 1n;
-      const ms = Date.now();
-      const nest = synced ? nests.take() : undefined;
-      const place = { ms, nest: nest?.number ?? 0 };
-      const accepted = { request, time: timestampFromMs(ms), nest: place.nest, traceparent: traceparent ?? '' };
-      host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
-      const execution = add(number, request, place, false);
-      execution.follow(traceparent);
-      if (synced) execution.begin(nest);
-      return execution;
+      return request.shellId === '' ? acceptDirect(request, traceparent) : acceptInShell(request, traceparent);
     },
     find(id) {
       const execution = byId.get(id);
@@ -197,10 +261,11 @@ export function createExecutions(
       return found;
     },
     connected(seen) {
-      if (seen > last) throw new GuestViolation(`execution ${seen} was never started`);
-      highest = seen;
+      if (seen > numbers.last) throw new GuestViolation(`execution ${seen} was never started`);
       synced = false;
       nests.drop();
+      told.clear();
+      shells.connected();
     },
     disconnected() {
       synced = false;
@@ -208,27 +273,44 @@ export function createExecutions(
     },
     synced() {
       synced = true;
-      // In order: the guest runs a number only once, and only if none above it was seen.
-      for (const execution of unsettled) if (execution.spec.number > highest) execution.begin();
+      // What the guest did not mention it never heard of, since it forgets nothing before it is told to.
+      for (const execution of unsettled) if (execution.number !== 0n && !told.has(execution)) execution.beginAgain();
+      shells.synced();
       if (prepared) nests.make();
     },
-    state: (number, stdout, stderr, received) => known(number).onState(stdout, stderr, received),
+    state(number, stdout, stderr, received) {
+      const execution = numbers.execution(number);
+      if (execution === undefined) return;
+      told.add(execution);
+      execution.onState(stdout, stderr, received);
+    },
     nested: nests.nested,
-    spawned: (number, pid) => void known(number).onSpawned(pid),
-    started: (number) => known(number).onStarted(),
-    failed: (number, step, errno) => known(number).onFailed(step, errno),
-    output: (number, stream, offset, data) => known(number).onOutput(stream, offset, data),
+    spawned(number, pid) {
+      const shell = numbers.shell(number);
+      if (shell !== undefined) void shell.onSpawned(pid);
+      else void numbers.execution(number)?.onSpawned(pid);
+    },
+    started: (number) => numbers.execution(number)?.onStarted(),
+    failed(number, step, errno) {
+      const shell = numbers.shell(number);
+      if (shell !== undefined) shell.onFailed(step, errno);
+      else numbers.execution(number)?.onFailed(step, errno);
+    },
+    output: (number, stream, offset, data) => numbers.execution(number)?.onOutput(stream, offset, data),
     inputAck(number, received, written, ended, closed) {
-      const { input, awaiting } = known(number);
+      const execution = numbers.execution(number);
+      if (execution === undefined) return;
+      const { input, awaiting } = execution;
       const before = input.received;
       input.acknowledged(received, written, ended, closed);
       host.meter.inputBytes += input.received - before;
       if (input.received > before || ended || closed) awaiting.over();
     },
-    awaiting: (number, kind) => known(number).onAwaiting(kind),
-    exit: (number, exit) => known(number).onExit(exit),
-    closed: (number, stdout, stderr) => known(number).onClosed(stdout, stderr),
-    unknown: (number) => known(number).lose('the sandbox does not know how this execution ended'),
+    awaiting: (number, kind) => numbers.execution(number)?.onAwaiting(kind),
+    exit: (number, exit) => numbers.execution(number)?.onExit(exit),
+    closed: (number, stdout, stderr) => numbers.execution(number)?.onClosed(stdout, stderr),
+    unknown: (number) => numbers.execution(number)?.beginAgain(),
+    shell: (number, pid, opened) => numbers.shell(number)?.onShell(pid, opened),
     delivered() {
       for (const execution of stored) execution.delivered();
       stored.clear();
@@ -243,9 +325,11 @@ export function createExecutions(
       for (const execution of unsettled) execution.heartbeat();
     },
     lose(message) {
+      shells.lose(new DomainError('SANDBOX_LOST', message));
       for (const execution of unsettled) execution.lose(message);
     },
     failReaders(error) {
+      shells.lose(error);
       for (const execution of unsettled) execution.failReaders(error);
     },
     release() {

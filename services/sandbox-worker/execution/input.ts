@@ -20,7 +20,7 @@ export interface Input {
   close(): void;
 }
 
-export function createInput(number: bigint, wanted: boolean, send: (frame: Buffer) => void): Input {
+export function createInput(numbered: () => bigint, wanted: boolean, send: (frame: Buffer) => void): Input {
   let open = wanted;
   let received = 0;
   let written = 0;
@@ -55,10 +55,10 @@ export function createInput(number: bigint, wanted: boolean, send: (frame: Buffe
       sent = Math.max(sent, received);
       while (sent < until && sent < written + inputWindowBytes) {
         const to = Math.min(until, sent + pieceBytes, written + inputWindowBytes);
-        send(input(number, sent, data.subarray(sent - offset, to - offset)));
+        send(input(numbered(), sent, data.subarray(sent - offset, to - offset)));
         sent = to;
       }
-      if (end && sent >= until) send(inputEnd(number, until));
+      if (end && sent >= until) send(inputEnd(numbered(), until));
       await new Promise<void>((resolve) => waiting.push(resolve));
       // A program may end on its input before the writer hears that it was taken.
       const taken = received >= until && (ended || !end);

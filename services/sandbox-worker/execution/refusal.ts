@@ -7,6 +7,8 @@ const steps: Readonly<Record<number, string>> = {
   3: 'its working directory could not be entered',
   4: 'its user could not be taken on',
   5: 'the program could not be executed',
+  7: 'its shell was gone',
+  8: 'its shell was busy',
   6: 'the sandbox follows as many executions as it can; end some that still run or hold their output open',
 };
 

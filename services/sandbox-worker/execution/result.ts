@@ -25,8 +25,8 @@ export function resultOf(exit: GuestExit, doom: EndReason | undefined, usage: Us
   const oomKills = usage?.oomKills ?? 0;
   const exited = 'exitCode' in end;
   const endedWell = exited && end.exitCode === 0;
-  const reason =
-    doom ?? (oomKills > 0 && !endedWell ? EndReason.OUT_OF_MEMORY : exited ? EndReason.EXITED : EndReason.SIGNALED);
+  const ended = exit.shellEnded ? EndReason.SHELL_EXITED : exited ? EndReason.EXITED : EndReason.SIGNALED;
+  const reason = doom ?? (oomKills > 0 && !endedWell ? EndReason.OUT_OF_MEMORY : ended);
   return create(ExecutionResultSchema, {
     reason,
     ...end,
@@ -37,6 +37,29 @@ export function resultOf(exit: GuestExit, doom: EndReason | undefined, usage: Us
     stderrBytes: BigInt(exit.stderrBytes),
     oomKills,
     message: sentence(reason, oomKills),
+    endTime: timestampFromMs(Date.now()),
+  });
+}
+
+/** The result of a command in a shell, with what it did to the shell. */
+export function inShell(
+  result: ExecutionResult,
+  exit: GuestExit,
+  shellReopened: boolean,
+  shellClosing: boolean,
+): ExecutionResult {
+  const about = shellClosing ? 'its shell was closed' : shellSentence(result.reason, exit);
+  const message = [result.message, about].filter((text) => text !== '').join('; ');
+  return { ...result, message, shellReopened, shellEnded: exit.shellEnded };
+}
+
+/** The result of a command that waited for its shell and was ended before it ran. */
+export function notRunResult(message: string): ExecutionResult {
+  return create(ExecutionResultSchema, {
+    reason: EndReason.CANCELLED,
+    duration: durationFromMicros(0),
+    cpuTime: durationFromMicros(0),
+    message,
     endTime: timestampFromMs(Date.now()),
   });
 }
@@ -57,4 +80,13 @@ function sentence(reason: EndReason, oomKills: number): string {
   if (reason === EndReason.TIMED_OUT) return 'its timeout passed and every process was ended';
   if (reason === EndReason.CANCELLED) return 'it was cancelled and every process was ended';
   return '';
+}
+
+function shellSentence(reason: EndReason, { shellEnded, shellSilent }: GuestExit): string {
+  const again = 'it is opened again with its initial state';
+  if (shellSilent) return `the shell stopped telling how its commands end, so it was ended; ${again}`;
+  if (!shellEnded) return '';
+  return reason === EndReason.SHELL_EXITED
+    ? `the command ended its shell; ${again}`
+    : `its shell ended with it; ${again}`;
 }

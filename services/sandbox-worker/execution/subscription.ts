@@ -127,7 +127,8 @@ export function createSubscription(
       subscription.fail(execution.refusal);
       return;
     }
-    if (!sendStarted()) return;
+    // One that was ended before it ran has a result and no start.
+    if (!sendStarted() && execution.result === undefined) return;
     let moved = false;
     for (let more = true; more && sink.writable; ) {
       more = readOne(1);

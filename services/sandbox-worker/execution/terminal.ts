@@ -8,11 +8,11 @@ export interface Terminal {
   remind(): void;
 }
 
-export function createTerminal(number: bigint, present: boolean, send: (frame: Buffer) => void): Terminal {
+export function createTerminal(numbered: () => bigint, present: boolean, send: (frame: Buffer) => void): Terminal {
   let last: ScreenSize | undefined;
 
   function remind(): void {
-    if (last !== undefined) send(resize(number, last));
+    if (last !== undefined) send(resize(numbered(), last));
   }
 
   return {

@@ -27,6 +27,8 @@ export interface GuestFrames {
   nested(nest: number, pid: number, sparePid: number): void;
   /** A program waits for input: 1 it is seen reading, 2 nothing was heard of it for a while. */
   awaiting(number: bigint, kind: number): void;
+  /** A shell is open, for the given time; pid 0: it is closed for good. */
+  shell(number: bigint, pid: number, opened: number): void;
 }
 
 /** How a program ended, as wait4 told the guest. */
@@ -38,6 +40,10 @@ export interface GuestExit {
   readonly stdoutBytes: number;
   readonly stderrBytes: number;
   readonly durationMicros: number;
+  /** The shell ended with this execution, and the status is the shell's. */
+  readonly shellEnded: boolean;
+  /** The guest ended it, because it would not report any more. */
+  readonly shellSilent: boolean;
 }
 
 /** A guest that does not keep to the protocol. */
@@ -56,6 +62,7 @@ const payloadBytes: Readonly<Record<number, number>> = {
   11: 0,
   14: 8,
   13: 1,
+  12: 8,
 };
 
 /** Turns the socket's bytes into calls. Holds at most one header or one control frame; throws GuestViolation. */
@@ -145,21 +152,16 @@ function deliver(frame: Buffer, frames: GuestFrames): void {
       return;
     }
     case 9:
-      frames.exit(number, {
-        status: frame.readInt32LE(at),
-        userMicros: readOffset(frame, at + 4),
-        systemMicros: readOffset(frame, at + 12),
-        peakKib: readOffset(frame, at + 20),
-        stdoutBytes: readOffset(frame, at + 28),
-        stderrBytes: readOffset(frame, at + 36),
-        durationMicros: readOffset(frame, at + 44),
-      });
+      frames.exit(number, readExit(frame, at));
       return;
     case 10:
       frames.closed(number, readOffset(frame, at), readOffset(frame, at + 8));
       return;
     case 11:
       frames.unknown(number);
+      return;
+    case 12:
+      frames.shell(number, frame.readUInt32LE(at), frame.readUInt32LE(at + 4));
       return;
     case 14:
       frames.nested(Number(number), frame.readUInt32LE(at), frame.readUInt32LE(at + 4));
@@ -168,6 +170,21 @@ function deliver(frame: Buffer, frames: GuestFrames): void {
       frames.awaiting(number, frame[at] as number);
       return;
   }
+}
+
+function readExit(frame: Buffer, at: number): GuestExit {
+  const flags = frame.readUInt32LE(at + 52);
+  return {
+    status: frame.readInt32LE(at),
+    userMicros: readOffset(frame, at + 4),
+    systemMicros: readOffset(frame, at + 12),
+    peakKib: readOffset(frame, at + 20),
+    stdoutBytes: readOffset(frame, at + 28),
+    stderrBytes: readOffset(frame, at + 36),
+    durationMicros: readOffset(frame, at + 44),
+    shellEnded: (flags & 3) !== 0,
+    shellSilent: (flags & 2) !== 0,
+  };
 }
 
 function readStream(value: number): Stream {
@@ -215,9 +232,18 @@ export interface ScreenSize {
 }
 
 export function start(number: bigint, spec: StartSpec): Buffer {
+  return startFrame(65, number, spec);
+}
+
+/** Opens a shell; without arguments the guest picks it. */
+export function openShell(number: bigint, spec: StartSpec): Buffer {
+  return startFrame(73, number, spec);
+}
+
+function startFrame(type: number, number: bigint, spec: StartSpec): Buffer {
   const texts = [spec.workingDirectory, ...spec.args, ...spec.env].map((text) => Buffer.from(text as string));
   const payload = 20 + texts.reduce((sum, text) => sum + 4 + text.length, 0) + (spec.terminal ? 4 : 0);
-  const buffer = frame(65, number, payload);
+  const buffer = frame(type, number, payload);
   let at = headerBytes;
   buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0) | (spec.nest > 0 ? 4 : 0) | (spec.terminal ? 8 : 0);
   buffer.writeUInt16LE(spec.nest, at + 2);
@@ -269,6 +295,9 @@ export function inputEnd(number: bigint, offset: number): Buffer {
   return buffer;
 }
 
+/** Where a start went wrong, as far as it matters to anybody but people. */
+export const failedStep = { noShell: 7, shellBusy: 8 } as const;
+
 /** Whom a signal reaches. */
 export const signalScope = { program: 1, group: 2, execution: 3 } as const;
 
@@ -291,6 +320,24 @@ export function prepare(number: number): Buffer {
 
 export function unnest(number: number): Buffer {
   return frame(79, BigInt(number), 0);
+}
+
+/** Runs a text in a shell that is idle. */
+export function shellStart(number: bigint, shell: bigint, inputOpen: boolean, text: Uint8Array): Buffer {
+  const buffer = frame(74, number, 16 + text.length);
+  buffer[headerBytes] = inputOpen ? 2 : 0;
+  buffer.writeBigUInt64LE(shell, headerBytes + 8);
+  buffer.set(text, headerBytes + 16);
+  return buffer;
+}
+
+export function closeShell(number: bigint): Buffer {
+  return frame(75, number, 0);
+}
+
+/** Makes a shell give up the text it is in, and keep its state. */
+export function interrupt(number: bigint): Buffer {
+  return frame(76, number, 0);
 }
 
 export function forget(number: bigint): Buffer {

@@ -119,6 +119,7 @@ export async function listenForGuest(
       unknown: proven(events.unknown),
       nested: proven(events.nested),
       awaiting: proven(events.awaiting),
+      shell: proven(events.shell),
     };
   }
 

@@ -6,7 +6,7 @@ import type { Logger } from '../../shared/log.ts';
 import type { Tracing } from '../../shared/tracing.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
 import type { ExecutionHost } from '../execution/execution.ts';
-import { createExecutions, type Executions } from '../execution/executions.ts';
+import { createExecutions, type ExecutionLimits, type Executions } from '../execution/executions.ts';
 import { openJournal } from '../execution/journal.ts';
 import type { SpoolBudget } from '../execution/spool-budget.ts';
 import { type GuestLink, listenForGuest } from '../guest/link.ts';
@@ -15,8 +15,7 @@ import type { Meter } from '../meter.ts';
 import type { Slot } from './slot.ts';
 
 /** What bounds and counts every sandbox of a worker. */
-export interface SandboxLimits {
-  readonly executions: number;
+export interface SandboxLimits extends ExecutionLimits {
   readonly keptBytes: number;
   /** What all of them share of the disk for output. */
   readonly budget: SpoolBudget;
@@ -164,7 +163,7 @@ function executionsOf(
       removeScript: slot.removeScript,
     },
     records,
-    limits.executions,
+    limits,
   );
 }
 

@@ -4,7 +4,9 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Execution } from '../execution/execution.ts';
 import { viewOf } from '../execution/execution-view.ts';
 import { parseCursor } from '../log/log-cursor.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import { shellViewOf } from '../shell/shell-view.ts';
 
 const pageLimit = 1_000;
 const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' };
@@ -15,9 +17,20 @@ export function createWorkerService(
 ): Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'executeMany' | 'attach'> {
   function executionOf(request: { sessionId: string; executionId: string } | undefined): Execution {
     const { sessionId, executionId } = required(request);
+    return sandboxOf(sessionId).executions.find(executionId);
+  }
+
+  function sandboxOf(sessionId: string): Sandbox {
     const sandbox = sandboxes.find(sessionId);
     sandbox.activeMs = Date.now();
-    return sandbox.executions.find(executionId);
+    return sandbox;
+  }
+
+  /** The sandbox for something that its guest must do. */
+  function awakeSandboxOf(sessionId: string): Sandbox {
+    const sandbox = sandboxOf(sessionId);
+    if (!sandbox.paused) return sandbox;
+    throw new DomainError('SESSION_NOT_READY', 'the session is paused; call ResumeSession first');
   }
 
   return {
@@ -54,9 +67,7 @@ export function createWorkerService(
     getExecution: ({ request }) => ({ response: { execution: viewOf(executionOf(request)) } }),
     listExecutions({ request }) {
       const { sessionId, pageSize, pageToken } = required(request);
-      const sandbox = sandboxes.find(sessionId);
-      sandbox.activeMs = Date.now();
-      const { executions } = sandbox;
+      const { executions } = sandboxOf(sessionId);
       const size = pageSize <= 0 ? 100 : Math.min(pageSize, pageLimit);
       const page = executions.list(pageToken === '' ? 0n : BigInt(pageToken), size + 1);
       const more = page.length > size;
@@ -89,6 +100,29 @@ export function createWorkerService(
       if (!running) throw new DomainError('EXECUTION_ENDED', 'the execution has ended; its terminal is gone');
       terminal.resize(required(required(request).size));
       return { response: {} };
+    },
+    async openShell({ request }) {
+      const { sessionId } = required(request);
+      const shell = await awakeSandboxOf(sessionId).executions.shells.open(required(request));
+      return { response: { shell: shellViewOf(sessionId, shell) } };
+    },
+    getShell({ request }) {
+      const { sessionId, shellId } = required(request);
+      return { response: { shell: shellViewOf(sessionId, sandboxOf(sessionId).executions.shells.find(shellId)) } };
+    },
+    listShells({ request }) {
+      const { sessionId, pageSize, pageToken } = required(request);
+      const size = pageSize <= 0 ? 100 : Math.min(pageSize, pageLimit);
+      const page = sandboxOf(sessionId).executions.shells.list(pageToken === '' ? 0n : BigInt(pageToken), size + 1);
+      const shown = page.slice(0, size);
+      const nextPageToken = page.length > size ? String(shown.at(-1)?.spec.number ?? '') : '';
+      return { response: { shells: shown.map((shell) => shellViewOf(sessionId, shell)), nextPageToken } };
+    },
+    async closeShell({ request }) {
+      const { sessionId, shellId } = required(request);
+      const shell = awakeSandboxOf(sessionId).executions.shells.find(shellId);
+      await shell.close();
+      return { response: { shell: shellViewOf(sessionId, shell) } };
     },
   };
 }

@@ -27,6 +27,8 @@ function cgroup(stand: Stand): NestCgroup {
     },
     kill: () => 0,
     usage: () => undefined,
+    resetPeak() {},
+    pids: () => [],
     remove: async () => true,
   };
 }

@@ -7,6 +7,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { SessionRecord } from "../../events/v1/records_pb.js";
 import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as CancelExecutionRequest$1, CancelExecutionResponse as CancelExecutionResponse$1, CloseInputRequest as CloseInputRequest$1, CloseInputResponse as CloseInputResponse$1, EndReason, ExecuteRequest as ExecuteRequest$1, ExecutionEvent, ExecutionResult, GetExecutionRequest as GetExecutionRequest$1, GetExecutionResponse as GetExecutionResponse$1, ListExecutionsRequest as ListExecutionsRequest$1, ListExecutionsResponse as ListExecutionsResponse$1, OutputStream, ResizeTerminalRequest as ResizeTerminalRequest$1, ResizeTerminalResponse as ResizeTerminalResponse$1, SignalExecutionRequest as SignalExecutionRequest$1, SignalExecutionResponse as SignalExecutionResponse$1, WriteInputRequest as WriteInputRequest$1, WriteInputResponse as WriteInputResponse$1 } from "../../v1/execution_pb.js";
 import type { ResourceLimits, SessionEvent } from "../../v1/session_pb.js";
+import type { CloseShellRequest as CloseShellRequest$1, CloseShellResponse as CloseShellResponse$1, GetShellRequest as GetShellRequest$1, GetShellResponse as GetShellResponse$1, ListShellsRequest as ListShellsRequest$1, ListShellsResponse as ListShellsResponse$1, OpenShellRequest as OpenShellRequest$1, OpenShellResponse as OpenShellResponse$1 } from "../../v1/shell_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -824,13 +825,173 @@ export declare type ResizeTerminalResponse = Message<"assay.worker.v1.ResizeTerm
 export declare const ResizeTerminalResponseSchema: GenMessage<ResizeTerminalResponse>;
 
 /**
+ * OpenShellRequest wraps the public request.
+ *
+ * @generated from message assay.worker.v1.OpenShellRequest
+ */
+export declare type OpenShellRequest = Message<"assay.worker.v1.OpenShellRequest"> & {
+  /**
+   * The public request.
+   *
+   * @generated from field: assay.v1.OpenShellRequest request = 1;
+   */
+  request?: OpenShellRequest$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.OpenShellRequest.
+ * Use `create(OpenShellRequestSchema)` to create a new message.
+ */
+export declare const OpenShellRequestSchema: GenMessage<OpenShellRequest>;
+
+/**
+ * OpenShellResponse wraps the public response.
+ *
+ * @generated from message assay.worker.v1.OpenShellResponse
+ */
+export declare type OpenShellResponse = Message<"assay.worker.v1.OpenShellResponse"> & {
+  /**
+   * The public response.
+   *
+   * @generated from field: assay.v1.OpenShellResponse response = 1;
+   */
+  response?: OpenShellResponse$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.OpenShellResponse.
+ * Use `create(OpenShellResponseSchema)` to create a new message.
+ */
+export declare const OpenShellResponseSchema: GenMessage<OpenShellResponse>;
+
+/**
+ * GetShellRequest wraps the public request.
+ *
+ * @generated from message assay.worker.v1.GetShellRequest
+ */
+export declare type GetShellRequest = Message<"assay.worker.v1.GetShellRequest"> & {
+  /**
+   * The public request.
+   *
+   * @generated from field: assay.v1.GetShellRequest request = 1;
+   */
+  request?: GetShellRequest$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.GetShellRequest.
+ * Use `create(GetShellRequestSchema)` to create a new message.
+ */
+export declare const GetShellRequestSchema: GenMessage<GetShellRequest>;
+
+/**
+ * GetShellResponse wraps the public response.
+ *
+ * @generated from message assay.worker.v1.GetShellResponse
+ */
+export declare type GetShellResponse = Message<"assay.worker.v1.GetShellResponse"> & {
+  /**
+   * The public response.
+   *
+   * @generated from field: assay.v1.GetShellResponse response = 1;
+   */
+  response?: GetShellResponse$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.GetShellResponse.
+ * Use `create(GetShellResponseSchema)` to create a new message.
+ */
+export declare const GetShellResponseSchema: GenMessage<GetShellResponse>;
+
+/**
+ * ListShellsRequest wraps the public request.
+ *
+ * @generated from message assay.worker.v1.ListShellsRequest
+ */
+export declare type ListShellsRequest = Message<"assay.worker.v1.ListShellsRequest"> & {
+  /**
+   * The public request; its page token is the worker's own.
+   *
+   * @generated from field: assay.v1.ListShellsRequest request = 1;
+   */
+  request?: ListShellsRequest$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.ListShellsRequest.
+ * Use `create(ListShellsRequestSchema)` to create a new message.
+ */
+export declare const ListShellsRequestSchema: GenMessage<ListShellsRequest>;
+
+/**
+ * ListShellsResponse wraps the public response.
+ *
+ * @generated from message assay.worker.v1.ListShellsResponse
+ */
+export declare type ListShellsResponse = Message<"assay.worker.v1.ListShellsResponse"> & {
+  /**
+   * The public response.
+   *
+   * @generated from field: assay.v1.ListShellsResponse response = 1;
+   */
+  response?: ListShellsResponse$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.ListShellsResponse.
+ * Use `create(ListShellsResponseSchema)` to create a new message.
+ */
+export declare const ListShellsResponseSchema: GenMessage<ListShellsResponse>;
+
+/**
+ * CloseShellRequest wraps the public request.
+ *
+ * @generated from message assay.worker.v1.CloseShellRequest
+ */
+export declare type CloseShellRequest = Message<"assay.worker.v1.CloseShellRequest"> & {
+  /**
+   * The public request.
+   *
+   * @generated from field: assay.v1.CloseShellRequest request = 1;
+   */
+  request?: CloseShellRequest$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.CloseShellRequest.
+ * Use `create(CloseShellRequestSchema)` to create a new message.
+ */
+export declare const CloseShellRequestSchema: GenMessage<CloseShellRequest>;
+
+/**
+ * CloseShellResponse wraps the public response.
+ *
+ * @generated from message assay.worker.v1.CloseShellResponse
+ */
+export declare type CloseShellResponse = Message<"assay.worker.v1.CloseShellResponse"> & {
+  /**
+   * The public response.
+   *
+   * @generated from field: assay.v1.CloseShellResponse response = 1;
+   */
+  response?: CloseShellResponse$1 | undefined;
+};
+
+/**
+ * Describes the message assay.worker.v1.CloseShellResponse.
+ * Use `create(CloseShellResponseSchema)` to create a new message.
+ */
+export declare const CloseShellResponseSchema: GenMessage<CloseShellResponse>;
+
+/**
  * JournalRecord is one line of a session's execution journal, which lies beside its spool.
  *
  * @generated from message assay.worker.v1.JournalRecord
  */
 export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
   /**
-   * The execution's number in its sandbox, from 1.
+   * The execution's or shell's number in its session, from 1 in the order of acceptance.
    *
    * @generated from field: uint64 number = 1;
    */
@@ -913,6 +1074,46 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
      */
     value: SessionEvent;
     case: "event";
+  } | {
+    /**
+     * The execution is about to be sent to the guest under this number. The last one counts.
+     *
+     * @generated from field: assay.worker.v1.JournalSent sent = 20;
+     */
+    value: JournalSent;
+    case: "sent";
+  } | {
+    /**
+     * A shell was accepted. Written before the guest hears of it.
+     *
+     * @generated from field: assay.worker.v1.JournalShellAccepted shell_accepted = 21;
+     */
+    value: JournalShellAccepted;
+    case: "shellAccepted";
+  } | {
+    /**
+     * The shell is about to be sent to the guest under this number. The last one counts.
+     *
+     * @generated from field: assay.worker.v1.JournalShellSent shell_sent = 22;
+     */
+    value: JournalShellSent;
+    case: "shellSent";
+  } | {
+    /**
+     * The shell was told to close.
+     *
+     * @generated from field: assay.worker.v1.JournalShellClosing shell_closing = 23;
+     */
+    value: JournalShellClosing;
+    case: "shellClosing";
+  } | {
+    /**
+     * The shell is closed and nothing of it is left, or it could never be opened.
+     *
+     * @generated from field: assay.worker.v1.JournalShellClosed shell_closed = 24;
+     */
+    value: JournalShellClosed;
+    case: "shellClosed";
   } | { case: undefined; value?: undefined };
 };
 
@@ -955,6 +1156,13 @@ export declare type JournalAccepted = Message<"assay.worker.v1.JournalAccepted">
    * @generated from field: uint32 nest = 4;
    */
   nest: number;
+
+  /**
+   * What the guest will call it. 0: it waits for its shell, and a JournalSent follows.
+   *
+   * @generated from field: uint64 guest_number = 5;
+   */
+  guestNumber: bigint;
 };
 
 /**
@@ -962,6 +1170,149 @@ export declare type JournalAccepted = Message<"assay.worker.v1.JournalAccepted">
  * Use `create(JournalAcceptedSchema)` to create a new message.
  */
 export declare const JournalAcceptedSchema: GenMessage<JournalAccepted>;
+
+/**
+ * JournalSent records what the guest calls the execution, and how its shell was when it was sent.
+ *
+ * @generated from message assay.worker.v1.JournalSent
+ */
+export declare type JournalSent = Message<"assay.worker.v1.JournalSent"> & {
+  /**
+   * The number between worker and guest; these only grow, for executions and shells together.
+   *
+   * @generated from field: uint64 guest_number = 1;
+   */
+  guestNumber: bigint;
+
+  /**
+   * When it was sent.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 2;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * How often its shell had been opened; 0 for a direct execution.
+   *
+   * @generated from field: uint32 shell_opened = 3;
+   */
+  shellOpened: number;
+
+  /**
+   * The CPU time of the shell's processes so far, in µs.
+   *
+   * @generated from field: uint64 cpu_micros = 4;
+   */
+  cpuMicros: bigint;
+
+  /**
+   * How many of the shell's processes the kernel had killed for memory.
+   *
+   * @generated from field: uint32 oom_kills = 5;
+   */
+  oomKills: number;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalSent.
+ * Use `create(JournalSentSchema)` to create a new message.
+ */
+export declare const JournalSentSchema: GenMessage<JournalSent>;
+
+/**
+ * JournalShellAccepted holds all that is needed to open the shell.
+ *
+ * @generated from message assay.worker.v1.JournalShellAccepted
+ */
+export declare type JournalShellAccepted = Message<"assay.worker.v1.JournalShellAccepted"> & {
+  /**
+   * The public request with its shell id.
+   *
+   * @generated from field: assay.v1.OpenShellRequest request = 1;
+   */
+  request?: OpenShellRequest$1 | undefined;
+
+  /**
+   * When it was accepted.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 2;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * Identifies the request as the caller sent it.
+   *
+   * @generated from field: string fingerprint = 3;
+   */
+  fingerprint: string;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalShellAccepted.
+ * Use `create(JournalShellAcceptedSchema)` to create a new message.
+ */
+export declare const JournalShellAcceptedSchema: GenMessage<JournalShellAccepted>;
+
+/**
+ * JournalShellSent records what the guest calls the shell.
+ *
+ * @generated from message assay.worker.v1.JournalShellSent
+ */
+export declare type JournalShellSent = Message<"assay.worker.v1.JournalShellSent"> & {
+  /**
+   * The number between worker and guest.
+   *
+   * @generated from field: uint64 guest_number = 1;
+   */
+  guestNumber: bigint;
+
+  /**
+   * How often the shell was opened under earlier numbers.
+   *
+   * @generated from field: uint32 opened_before = 2;
+   */
+  openedBefore: number;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalShellSent.
+ * Use `create(JournalShellSentSchema)` to create a new message.
+ */
+export declare const JournalShellSentSchema: GenMessage<JournalShellSent>;
+
+/**
+ * JournalShellClosing records that the shell takes no more commands.
+ *
+ * @generated from message assay.worker.v1.JournalShellClosing
+ */
+export declare type JournalShellClosing = Message<"assay.worker.v1.JournalShellClosing"> & {
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalShellClosing.
+ * Use `create(JournalShellClosingSchema)` to create a new message.
+ */
+export declare const JournalShellClosingSchema: GenMessage<JournalShellClosing>;
+
+/**
+ * JournalShellClosed records the end of a shell.
+ *
+ * @generated from message assay.worker.v1.JournalShellClosed
+ */
+export declare type JournalShellClosed = Message<"assay.worker.v1.JournalShellClosed"> & {
+  /**
+   * It was never open, and its id is free again.
+   *
+   * @generated from field: bool never_opened = 1;
+   */
+  neverOpened: boolean;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalShellClosed.
+ * Use `create(JournalShellClosedSchema)` to create a new message.
+ */
+export declare const JournalShellClosedSchema: GenMessage<JournalShellClosed>;
 
 /**
  * JournalDoomed records why the execution is being ended.
@@ -1410,6 +1761,46 @@ export declare const WorkerService: GenService<{
     methodKind: "unary";
     input: typeof ResizeTerminalRequestSchema;
     output: typeof ResizeTerminalResponseSchema;
+  },
+  /**
+   * OpenShell is assay.v1.ShellService.OpenShell.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.OpenShell
+   */
+  openShell: {
+    methodKind: "unary";
+    input: typeof OpenShellRequestSchema;
+    output: typeof OpenShellResponseSchema;
+  },
+  /**
+   * GetShell is assay.v1.ShellService.GetShell.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.GetShell
+   */
+  getShell: {
+    methodKind: "unary";
+    input: typeof GetShellRequestSchema;
+    output: typeof GetShellResponseSchema;
+  },
+  /**
+   * ListShells is assay.v1.ShellService.ListShells.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.ListShells
+   */
+  listShells: {
+    methodKind: "unary";
+    input: typeof ListShellsRequestSchema;
+    output: typeof ListShellsResponseSchema;
+  },
+  /**
+   * CloseShell is assay.v1.ShellService.CloseShell.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.CloseShell
+   */
+  closeShell: {
+    methodKind: "unary";
+    input: typeof CloseShellRequestSchema;
+    output: typeof CloseShellResponseSchema;
   },
 }>;
 
