@@ -41,7 +41,16 @@ function nameOf(method: DescMethod): string {
 async function call(method: DescMethod, transport: Transport): Promise<unknown> {
   const program = { case: 'command', value: 'true' };
   const size = { rows: 24, columns: 80 };
-  const request = { sessionId, executionId: 'x', program, signal: 15, size, keyId: 'operator1', scopes: [Scope.AGENT] };
+  const request = {
+    sessionId,
+    executionId: 'x',
+    shellId: 'x',
+    program,
+    signal: 15,
+    size,
+    keyId: 'operator1',
+    scopes: [Scope.AGENT],
+  };
   const client = createClient(method.parent, transport) as unknown as Record<string, (request: unknown) => unknown>;
   async function* one() {
     yield { messageRequest: { case: 'listServices', value: '' } };

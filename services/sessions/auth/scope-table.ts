@@ -4,6 +4,7 @@ import { KeyService } from '../../../gen/assay/v1/key_pb.js';
 import { SampleService } from '../../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
+import { ShellService } from '../../../gen/assay/v1/shell_pb.js';
 import { Health } from '../../../gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../../gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../../gen/grpc/reflection/v1alpha/reflection_pb.js';
@@ -35,6 +36,12 @@ const executionRows: Rows<typeof ExecutionService> = {
   cancelExecution: 'agent',
   resizeTerminal: 'agent',
 };
+const shellRows: Rows<typeof ShellService> = {
+  openShell: 'agent',
+  getShell: 'agent',
+  listShells: 'agent',
+  closeShell: 'agent',
+};
 const keyRows: Rows<typeof KeyService> = { createKey: 'admin', listKeys: 'admin', revokeKey: 'admin' };
 const sampleRows: Rows<typeof SampleService> = {
   listDatasets: 'key',
@@ -51,6 +58,7 @@ export const scopeTable: readonly (readonly [DescService, Readonly<Record<string
   [SessionService, sessionRows],
   [ExecutionService, executionRows],
   [SampleService, sampleRows],
+  [ShellService, shellRows],
   [KeyService, keyRows],
   [ServerService, serverRows],
   [Health, healthRows],

@@ -1,12 +1,5 @@
-import {
-  create,
-  type DescMessage,
-  type DescMethodUnary,
-  fromBinary,
-  type MessageInitShape,
-  type MessageShape,
-} from '@bufbuild/protobuf';
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import { create, fromBinary } from '@bufbuild/protobuf';
+import type { ServiceImpl } from '@connectrpc/connect';
 import {
   AttachResponseSchema,
   ExecuteResponseSchema,
@@ -25,6 +18,7 @@ import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
 import { checkTerminalSize } from '../validation/terminal-size.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
+import { createForward } from './forward.ts';
 import { traceparentKey } from './trace.ts';
 
 export interface ExecutionServiceDeps {
@@ -35,29 +29,12 @@ export interface ExecutionServiceDeps {
   readonly limits: Limits;
 }
 
-/** Input waits until the program has read what came before, so it may take long; every retry is safe. */
-const callTimeoutMs = 60_000;
-
 export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<typeof ExecutionService> {
   const { streams, tokens, limits } = deps;
   const { getExecution, listExecutions, writeInput, closeInput, signalExecution, cancelExecution, resizeTerminal } =
     WorkerService.method;
 
-  /** Asks the session's worker and unwraps what it says. */
-  const forward = async <I extends DescMessage, O extends DescMessage, R>(
-    context: HandlerContext,
-    sessionId: string,
-    method: DescMethodUnary<I, O>,
-    message: MessageInitShape<I>,
-    unwrap: (output: MessageShape<O>) => R | undefined,
-  ): Promise<R> => {
-    const address = await deps.target(requireCaller(context).project, sessionId);
-    const timeoutMs = Math.min(context.timeoutMs() ?? callTimeoutMs, callTimeoutMs);
-    const output = await deps.client.call(address, method, message, { timeoutMs, signal: context.signal });
-    const response = unwrap(output);
-    if (response === undefined) throw new TypeError(`the worker answered ${method.name} with nothing`);
-    return response;
-  };
+  const forward = createForward(deps);
   return {
     async *execute(request, context) {
       const opened = await streams.execute(requireCaller(context).project, request, context.values.get(traceparentKey));

@@ -6,12 +6,12 @@ import type {
 } from '../../../gen/assay/v1/execution_pb.js';
 import type { Limits } from '../config.ts';
 import { checkEnv } from './environment.ts';
-import { checkBytes, checkCount, checkDuration, checkNoNul, checkRange, invalid, overLimit, show } from './field.ts';
-import { checkExecutionId, checkSessionId } from './identifier.ts';
+import { checkBytes, checkCount, checkDuration, checkNoNul, checkRange, invalid, overLimit } from './field.ts';
+import { checkExecutionId, checkSessionId, checkShellId } from './identifier.ts';
 import { checkTerminalSize } from './terminal-size.ts';
+import { checkWorkingDirectory } from './working-directory.ts';
 
 const dayMs = 86_400_000;
-const pathBytes = 4_096;
 const argumentCount = 4_096;
 const offsetLimit = BigInt(Number.MAX_SAFE_INTEGER);
 
@@ -19,7 +19,7 @@ const offsetLimit = BigInt(Number.MAX_SAFE_INTEGER);
 export function checkExecuteRequest(request: ExecuteRequest, limits: Limits): void {
   checkSessionId(request.sessionId);
   if (request.executionId !== '') checkExecutionId(request.executionId);
-  if (request.shellId !== '') throw invalid('shell_id', 'shells are not available yet', 'an empty shell_id');
+  if (request.shellId !== '') checkForShell(request);
   checkProgram(request.program, limits);
   checkEnv('env', request.env);
   checkWorkingDirectory(request.workingDirectory);
@@ -27,6 +27,23 @@ export function checkExecuteRequest(request: ExecuteRequest, limits: Limits): vo
   if (request.timeout !== undefined) checkDuration('timeout', request.timeout, 1, dayMs);
   if (request.outputKeptBytes > BigInt(limits.outputKeptBytes)) {
     throw overLimit('output_kept_bytes', request.outputKeptBytes, limits.outputKeptBytes, 'bytes');
+  }
+}
+
+/** A shell has its own environment and directory, which a command changes by its text. */
+function checkForShell({ shellId, program, env, workingDirectory }: ExecuteRequest): void {
+  checkShellId(shellId);
+  if (program.case === 'argv')
+    throw invalid('argv', 'found it with a shell_id', 'command or script: a shell runs text');
+  if (Object.keys(env).length > 0) {
+    throw invalid(
+      'env',
+      'found variables with a shell_id',
+      'none: export them in the command, or give them to OpenShell',
+    );
+  }
+  if (workingDirectory !== '') {
+    throw invalid('working_directory', 'found one with a shell_id', 'none: cd in the command, or give it to OpenShell');
   }
 }
 
@@ -85,11 +102,4 @@ function checkArgv(args: readonly string[], limits: Limits): void {
   const bytes = args.reduce((sum, argument) => sum + Buffer.byteLength(argument) + 1, 0);
   checkRange('argv', bytes, 1, limits.commandBytes, 'bytes together');
   for (const argument of args) checkNoNul('argv', argument);
-}
-
-function checkWorkingDirectory(path: string): void {
-  if (path === '') return;
-  checkBytes('working_directory', path, pathBytes);
-  checkNoNul('working_directory', path);
-  if (!path.startsWith('/')) throw invalid('working_directory', `found ${show(path)}`, 'an absolute path');
 }

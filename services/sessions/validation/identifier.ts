@@ -18,6 +18,12 @@ export function checkExecutionId(value: string): void {
   throw invalid('execution_id', `found ${show(value)}`, expected);
 }
 
+export function checkShellId(value: string): void {
+  if (executionIdShape.test(value)) return;
+  const expected = 'up to 128 letters, digits and _ . : - that begin with a letter or digit';
+  throw invalid('shell_id', `found ${show(value)}`, expected);
+}
+
 export function checkRequestId(value: string): void {
   if (value === '' || requestIdShape.test(value)) return;
   throw invalid('request_id', `found ${show(value)}`, 'up to 128 printable ASCII characters without spaces');
