@@ -92,6 +92,8 @@ export interface CommandOptions {
   cwd?: string;
   timeout?: number;
   interactive?: boolean;
+  /** The shell to run in. */
+  shell?: string;
   /** False with --no-stdin. */
   stdin: boolean;
 }
@@ -115,4 +117,14 @@ export function toProgram(args: readonly string[], text: string | undefined): st
     throw usageFailure('found no command to run', "assay run -- ls -l, or assay run -c 'echo hi | wc -c'");
   }
   return program;
+}
+
+/** A shell runs text, so several arguments would have to be quoted by guessing. */
+export function toShellText(args: readonly string[], text: string | undefined): string {
+  const program = toProgram(args, text);
+  if (typeof program === 'string') return program;
+  throw usageFailure(
+    `found ${program.length} arguments; a shell runs one text`,
+    "assay exec <session> --shell <id> -c 'cd /tmp && ls'",
+  );
 }

@@ -56,8 +56,9 @@ export function describeEnd(result: ExecutionResult): string | undefined {
       return `the sandbox ended before the command did${result.message ? `: ${result.message}` : ''}`;
     case 'SIGNALED':
       return `signal ${result.signal} ended the command`;
-    case 'EXITED':
     case 'SHELL_EXITED':
+      return 'the command ended its shell, which is opened again with its initial state';
+    case 'EXITED':
       return undefined;
   }
 }

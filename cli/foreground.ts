@@ -18,8 +18,10 @@ export async function runInForeground(
   const input = options.stdin && (options.interactive === true || context.stdin.isTTY !== true);
   const failed = Promise.withResolvers<never>();
   const execution = session.execute(program, { input, ...toExecuteOptions(options) });
-  // If it never starts, its own stream says why.
   interruption.onInterrupt(() => {
+    // One that waits for its shell is withdrawn; one that is not known yet is ended when it has started.
+    if (options.shell !== undefined) execution.cancel().catch(() => undefined);
+    // If it never starts, its own stream says why.
     execution.started.then(
       () => execution.cancel().catch(failed.reject),
       () => undefined,
@@ -45,6 +47,7 @@ export async function runInForeground(
 
 function toExecuteOptions(options: CommandOptions) {
   return {
+    ...(options.shell === undefined ? {} : { shellId: options.shell }),
     ...(options.env === undefined ? {} : { env: options.env }),
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
     ...(options.timeout === undefined ? {} : { timeoutMs: options.timeout }),

@@ -8,6 +8,7 @@ import { addLogsCommand } from './commands/logs.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSamplesCommand } from './commands/samples.ts';
 import { addSessionsCommand } from './commands/sessions.ts';
+import { addShellsCommand } from './commands/shells.ts';
 import type { Context } from './context.ts';
 import { exitCodeHelp } from './exit-code.ts';
 
@@ -33,6 +34,7 @@ export function createProgram(context: Context): Command {
   addExecCommand(program, context);
   addSessionsCommand(program, context);
   addForkCommand(program, context);
+  addShellsCommand(program, context);
   addLogsCommand(program, context);
   addSamplesCommand(program, context);
   addKeysCommand(program, context);

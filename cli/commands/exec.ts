@@ -1,5 +1,11 @@
 import type { Command } from 'commander';
-import { type CommandOptions, toProgram, withCommandOptions, withCommonOptions } from '../common-options.ts';
+import {
+  type CommandOptions,
+  toProgram,
+  toShellText,
+  withCommandOptions,
+  withCommonOptions,
+} from '../common-options.ts';
 import type { Context } from '../context.ts';
 import { exitCodeHelp } from '../exit-code.ts';
 import { runInForeground } from '../foreground.ts';
@@ -11,13 +17,16 @@ export function addExecCommand(program: Command, context: Context): void {
     .description('run a command in a session that exists')
     .argument('<session>', 'its id, ses_…')
     .argument('[command...]', 'a program and its arguments; one argument alone is shell text')
+    .option('-s, --shell <id>', 'run it in this shell of the session, after the commands it has; see assay shells')
     .addHelpText('after', exitCodeHelp)
-    .action((id: string, args: string[], options: CommandOptions) => exec(context, id, args, options));
+    .action((id: string, args: string[], options: ExecOptions) => exec(context, id, args, options));
   withCommonOptions(withCommandOptions(command), context);
 }
 
-async function exec(context: Context, id: string, args: string[], options: CommandOptions): Promise<void> {
-  const toRun = toProgram(args, options.command);
+type ExecOptions = CommandOptions & { shell?: string };
+
+async function exec(context: Context, id: string, args: string[], options: ExecOptions): Promise<void> {
+  const toRun = options.shell === undefined ? toProgram(args, options.command) : toShellText(args, options.command);
   const session = await context.client().sessions.get(id);
   const interruption = listenForInterruption();
   interruption.onInsist(() => process.exit(130));

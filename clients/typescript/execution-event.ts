@@ -40,6 +40,10 @@ export interface ExecutionResult {
   /** One sentence where the reason needs one; else empty. */
   readonly message: string;
   readonly endTime: Date | undefined;
+  /** In a shell: it was opened anew, with its initial state, since the command before this one. */
+  readonly shellReopened: boolean;
+  /** In a shell: it ended with this command, and its state is gone. */
+  readonly shellEnded: boolean;
 }
 
 export function toResult(wire: WireResult): ExecutionResult {
@@ -55,5 +59,7 @@ export function toResult(wire: WireResult): ExecutionResult {
     oomKills: wire.oomKills,
     message: wire.message,
     endTime: toDate(wire.endTime),
+    shellReopened: wire.shellReopened,
+    shellEnded: wire.shellEnded,
   };
 }

@@ -18,6 +18,8 @@ import { toDate, toDuration } from './time.ts';
 export interface ExecuteOptions {
   /** Chosen by the caller to find the execution again; random if absent. */
   id?: string;
+  /** The shell to run in, after the commands it was given before; it has an env and a cwd of its own. */
+  shellId?: string;
   env?: Readonly<Record<string, string>>;
   cwd?: string;
   /** How long the command may run. Absent: as long as the session lives. */
@@ -46,6 +48,8 @@ export interface AttachOptions {
 export interface ExecutionInfo {
   readonly id: string;
   readonly sessionId: string;
+  /** The shell it runs in; undefined: a process of its own. */
+  readonly shellId: string | undefined;
   readonly state: Exclude<keyof typeof ExecutionState, 'UNSPECIFIED'>;
   /** What was run, for people. */
   readonly summary: string;
@@ -147,6 +151,7 @@ export function createExecutions(
 
 function toRequestFields(options: ExecuteOptions) {
   return {
+    shellId: options.shellId ?? '',
     env: { ...options.env },
     workingDirectory: options.cwd ?? '',
     inputOpen: options.input ?? false,
@@ -160,6 +165,7 @@ function toExecutionInfo(wire: WireExecution): ExecutionInfo {
   return {
     id: wire.executionId,
     sessionId: wire.sessionId,
+    shellId: wire.shellId || undefined,
     state: ExecutionState[wire.state] as ExecutionInfo['state'],
     summary: wire.summary,
     startTime: toDate(wire.startTime),

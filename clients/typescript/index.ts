@@ -21,4 +21,7 @@ export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';
 export type { Network, NetworkModeName, ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';
 export type { CreateSessionOptions, ListSessionsOptions, Sessions } from './sessions.ts';
+export type { Shell, ShellExecuteOptions, ShellRunOptions, ShellText } from './shell.ts';
+export type { ShellInfo, ShellStateName } from './shell-info.ts';
+export type { OpenShellOptions } from './shells.ts';
 export type { Turn } from './turn.ts';

@@ -14,6 +14,9 @@ import {
   toWireLimits,
   toWireNetwork,
 } from './session-info.ts';
+import type { Shell } from './shell.ts';
+import type { ShellInfo } from './shell-info.ts';
+import type { OpenShellOptions, Shells } from './shells.ts';
 import { toDuration } from './time.ts';
 
 export interface UpdateOptions {
@@ -50,6 +53,12 @@ export interface Session extends AsyncDisposable {
   execution(executionId: string): Promise<ExecutionInfo>;
   /** Every execution, oldest first. */
   executions(): AsyncIterable<ExecutionInfo>;
+  /** Opens a shell that keeps its state from command to command. */
+  openShell(options?: OpenShellOptions): Promise<Shell>;
+  /** A handle on a shell that exists. */
+  shell(shellId: string): Promise<Shell>;
+  /** Every shell, oldest first. */
+  shells(): AsyncIterable<ShellInfo>;
   update(options: UpdateOptions): Promise<SessionInfo>;
   /** Freezes every process; no execution timeout runs meanwhile. */
   pause(): Promise<SessionInfo>;
@@ -64,6 +73,7 @@ export function createSessionHandle(
   rpc: Client<typeof SessionService>,
   caller: Caller,
   executions: Executions,
+  shells: Shells,
   known: SessionInfo,
   handle: (info: SessionInfo) => Session,
 ): Session {
@@ -87,6 +97,9 @@ export function createSessionHandle(
     attach: executions.attach,
     execution: executions.get,
     executions: executions.list,
+    openShell: shells.open,
+    shell: shells.get,
+    shells: shells.list,
     update: (options) => learn(() => rpc.updateSession({ sessionId, ...toUpdateFields(options) })),
     pause: () => learn(() => rpc.pauseSession({ sessionId })),
     resume: () => learn(() => rpc.resumeSession({ sessionId })),

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createClient } from '@connectrpc/connect';
 import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import { SessionService, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { ShellService } from '../../gen/assay/v1/shell_pb.js';
 import { type Caller, present } from './caller.ts';
 import type { Connection } from './connection.ts';
 import { createEventStreams } from './event-streams.ts';
@@ -16,6 +17,7 @@ import {
   toWireLimits,
   toWireNetwork,
 } from './session-info.ts';
+import { createShells } from './shells.ts';
 import { toDuration } from './time.ts';
 
 export interface CreateSessionOptions {
@@ -52,11 +54,13 @@ export interface Sessions {
 export function createSessions(connection: Connection, caller: Caller): Sessions {
   const rpc = createClient(SessionService, connection.transport);
   const executionRpc = createClient(ExecutionService, connection.transport);
+  const shellRpc = createClient(ShellService, connection.transport);
   const streams = createEventStreams(connection);
 
   function handle(info: SessionInfo): Session {
     const executions = createExecutions(executionRpc, streams, caller, info.id);
-    return createSessionHandle(rpc, caller, executions, info, handle);
+    const shells = createShells(shellRpc, caller, executions, info.id);
+    return createSessionHandle(rpc, caller, executions, shells, info, handle);
   }
 
   return {

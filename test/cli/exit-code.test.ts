@@ -15,6 +15,8 @@ function result(fields: Partial<ExecutionResult>): ExecutionResult {
     oomKills: 0,
     message: '',
     endTime: undefined,
+    shellReopened: false,
+    shellEnded: false,
     ...fields,
   };
 }
