@@ -62,6 +62,8 @@ export function createHttp2Server(
 function keepAlive(session: ServerHttp2Session): void {
   let timer: NodeJS.Timeout | undefined;
   const pings = setInterval(() => {
+    // One that was destroyed may not have closed yet.
+    if (session.destroyed) return;
     clearTimeout(timer);
     timer = setTimeout(() => session.destroy(), pingTimeoutMs);
     const sent = session.ping(() => clearTimeout(timer));
