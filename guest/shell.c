@@ -74,6 +74,8 @@ static void shut_all(struct shell *s)
 	stream_shut(&s->gate_fd);
 	stream_shut(&s->mark_fd);
 	stream_shut(&s->hold_fd);
+	stream_shut(&s->hold_output[0]);
+	stream_shut(&s->hold_output[1]);
 }
 
 void shell_release(struct shell *s)
@@ -161,7 +163,8 @@ struct shell *shell_open(uint64_t number, const uint8_t *payload, size_t length,
 	struct origin *origin = &origins[s - table];
 	end = (unsigned)(s - table) < end ? end : (unsigned)(s - table) + 1;
 	*s = (struct shell){.number = number, .start = &origin->start, .said = 1U << SHELL,
-	                    .script_fd = -1, .status_fd = -1, .gate_fd = -1, .mark_fd = -1, .hold_fd = -1};
+	                    .script_fd = -1, .status_fd = -1, .gate_fd = -1, .mark_fd = -1, .hold_fd = -1,
+	                    .hold_output = {-1, -1}};
 	memcpy(origin->payload, payload, length);
 	*broken = !shell_decode(origin->payload, length, &origin->start);
 	if (*broken) {
@@ -250,6 +253,8 @@ static void finish(struct shell *s, int wait_status, uint32_t flags)
 	struct execution *e = s->running;
 	s->running = NULL;
 	stream_shut(&s->hold_fd);
+	stream_shut(&s->hold_output[0]);
+	stream_shut(&s->hold_output[1]);
 	shell_files_tidy(&s->files);
 	shell_watch_nothing(s);
 	e->ended = moment_now();
@@ -267,12 +272,18 @@ static bool hand_over_command(struct shell *s)
 	       tell(s, text, shell_command_lines(&lines, text, sizeof text));
 }
 
-/* The pipes that were opened for nothing are at their end, or will be in a moment. */
+/* The pipes that were opened for nothing are at their end, or will be in a moment. The new ones must not be before the
+ * shell has opened them. */
 static bool renew_output(struct shell *s)
 {
 	int output[2] = {shell_files_pipe(&s->files, "out", O_RDONLY), shell_files_pipe(&s->files, "err", O_RDONLY)};
-	if (output[0] >= 0 && output[1] >= 0)
-		return execution_restream(s->running, output);
+	stream_shut(&s->hold_output[0]);
+	stream_shut(&s->hold_output[1]);
+	if (output[0] >= 0 && output[1] >= 0) {
+		s->hold_output[0] = shell_files_reopen(&s->files, "out", O_WRONLY);
+		s->hold_output[1] = shell_files_reopen(&s->files, "err", O_WRONLY);
+		return execution_restream(s->running, output) && s->hold_output[0] >= 0 && s->hold_output[1] >= 0;
+	}
 	stream_shut(&output[0]);
 	stream_shut(&output[1]);
 	return false;

@@ -35,6 +35,7 @@ struct shell {
 	int script_fd, status_fd, gate_fd;
 	int mark_fd;        /* the pipe `m`, which the shell opens and closes to say something */
 	int hold_fd;        /* keeps the input open until the shell has it */
+	int hold_output[2]; /* keep pipes that were made anew from being at their end */
 	enum dialect dialect;
 	unsigned form;
 	bool reads_show;    /* a read file gets an access time here */

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { Behaviour, Subject } from './subject.ts';
 
 /** Ten names that something which runs commands in a shell is likely to use itself. */
-const taken = ['printf', 'read', 'cd', 'command', 'echo', 'eval', 'return', 'test', 'unset', 'trap'];
+const taken = ['printf', 'read', 'cd', 'command', 'echo', 'eval', 'return', 'test', 'builtin', 'trap'];
 
 async function expectHonest(shell: Subject, after: string): Promise<void> {
   expect(await shell.run('(exit 4)'), after).toMatchObject({ code: 4, reason: 'EXITED' });
