@@ -28,7 +28,10 @@ export async function runContainer(deps: RunDeps, spec: ContainerSpec): Promise<
   try {
     if (created.status === 'rejected') throw created.reason;
     if (prepared.status === 'rejected') throw prepared.reason;
-    const fill = (layer: string | undefined) => copyFiles(docker, spec.files, layer);
+    const fill = async (layer: string | undefined): Promise<void> => {
+      await copyFiles(docker, spec.files, layer);
+      await spec.fill?.(upperDirectory(layer));
+    };
     return await startLimited(created.value, prepared.value, fill);
   } catch (error) {
     if (prepared.status === 'fulfilled') prepared.value.discard();
@@ -60,6 +63,12 @@ async function startLimited(
   }
   disk.verify(State.Pid);
   return { id: container.id, pid: State.Pid };
+}
+
+function upperDirectory(layer: string | undefined): string {
+  if (layer !== undefined && process.geteuid?.() === 0) return join(layer, 'diff');
+  const message = 'this worker cannot change the files of a container: it needs root on the host of an overlay2 engine';
+  throw new DomainError('ENGINE_FAILED', message);
 }
 
 async function copyFiles(docker: Docker, files: ContainerFiles | undefined, layer: string | undefined): Promise<void> {

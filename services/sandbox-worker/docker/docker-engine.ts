@@ -1,5 +1,6 @@
 import Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
+import { containerLayer } from './container-layer.ts';
 import { guestCommand } from './container-options.ts';
 import { setPaused } from './container-pause.ts';
 import { removeContainer } from './container-removal.ts';
@@ -69,12 +70,13 @@ export function createEngine(deps: EngineDeps): Engine {
     async run(spec) {
       if (disk.kind === 'none' && !deps.allowUnlimitedDisk) throw noDiskLimit();
       const run = () => runWithRights(spec);
-      if (spec.files !== undefined) return forking(run);
+      if (spec.files !== undefined || spec.fill !== undefined) return forking(run);
       return spec.background ? creating.runWhenIdle(run) : creating.run(run);
     },
     pid: (id) => livePid(docker, id),
     rename: (id, name) => renameContainer(docker, id, name),
     resolverFile: (id) => resolverFile(docker, id),
+    layer: (id) => containerLayer(docker, id),
     pause: (id) => setPaused(docker, id, true),
     resume: (id) => setPaused(docker, id, false),
     remove: (id) => removeContainer(docker, disk, id),

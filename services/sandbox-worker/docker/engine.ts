@@ -1,4 +1,5 @@
 import type { Logger } from '../../shared/log.ts';
+import type { ContainerLayer } from './container-layer.ts';
 
 /** An image that a session can run in: it has the session's user, a HOME and a workspace. */
 export interface SandboxImage {
@@ -26,6 +27,8 @@ export interface ContainerSpec {
   readonly background?: boolean;
   /** A container of the same image whose files this one begins with. */
   readonly files?: ContainerFiles | undefined;
+  /** Changes the files of the container, which is created and not started, through its empty overlay upper directory. */
+  readonly fill?: (upper: string) => Promise<void>;
 }
 
 /** The files of a running container, to be copied. */
@@ -71,6 +74,8 @@ export interface Engine {
   pid(id: string): Promise<number | undefined>;
   /** The file on the host that is the container's /etc/resolv.conf. */
   resolverFile(id: string): Promise<string>;
+  /** Where the files of a running container are on this host. */
+  layer(id: string): Promise<ContainerLayer>;
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
   /** From any state, any number of times; resolves once container, mount, loop device and image file are gone. */

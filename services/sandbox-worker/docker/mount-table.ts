@@ -4,6 +4,8 @@ export interface Mount {
   readonly mountPoint: string;
   readonly source: string;
   readonly fileSystem: string;
+  /** Of the file system, with commas between them. */
+  readonly options: string;
 }
 
 /** What is mounted on this machine, the latest last. */
@@ -12,9 +14,9 @@ export function readMounts(table = readFileSync('/proc/self/mountinfo', 'utf8'))
   for (const line of table.split('\n')) {
     const [front, back] = line.split(' - ');
     const mountPoint = front?.split(' ')[4];
-    const [fileSystem, source] = back?.split(' ') ?? [];
+    const [fileSystem, source, options = ''] = back?.split(' ') ?? [];
     if (mountPoint === undefined || fileSystem === undefined || source === undefined) continue;
-    mounts.push({ mountPoint: decodeOctal(mountPoint), source: decodeOctal(source), fileSystem });
+    mounts.push({ mountPoint: decodeOctal(mountPoint), source: decodeOctal(source), fileSystem, options });
   }
   return mounts;
 }

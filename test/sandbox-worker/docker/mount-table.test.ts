@@ -9,7 +9,7 @@ test('mount points with spaces are read as they are, and odd lines are passed ov
     '',
   ].join('\n');
   expect(readMounts(table)).toEqual([
-    { mountPoint: '/', source: '/dev/vda', fileSystem: 'ext4' },
-    { mountPoint: '/var/lib/a b\\c', source: '/dev/loop3', fileSystem: 'ext4' },
+    { mountPoint: '/', source: '/dev/vda', fileSystem: 'ext4', options: 'rw' },
+    { mountPoint: '/var/lib/a b\\c', source: '/dev/loop3', fileSystem: 'ext4', options: 'rw,nodiscard' },
   ]);
 });

@@ -1,0 +1,24 @@
+import Docker from 'dockerode';
+import { engineFailed } from './engine-failure.ts';
+import { withIdleContainer } from './idle-container.ts';
+
+/** The root of an image, as a tar stream that the engine makes of a container that is never started; it needs no root. */
+export async function withImageFiles<T>(
+  socketPath: string,
+  imageId: string,
+  use: (tar: AsyncIterable<Buffer>) => Promise<T>,
+): Promise<T> {
+  const docker = new Docker({ socketPath, host: undefined, protocol: 'http', timeout: 0 });
+  try {
+    return await withIdleContainer(docker, imageId, {}, async (container) => {
+      const tar = await container.export();
+      try {
+        return await use(tar as unknown as AsyncIterable<Buffer>);
+      } finally {
+        (tar as unknown as { destroy(): void }).destroy();
+      }
+    });
+  } catch (error) {
+    throw engineFailed(`reading the files of image ${imageId}`, error);
+  }
+}
