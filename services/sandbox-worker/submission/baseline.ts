@@ -1,0 +1,39 @@
+import { type BytePath, join } from './byte-path.ts';
+import type { ManifestEntry } from './manifest.ts';
+import type { TreeEntry } from './tree-entry.ts';
+
+export interface BaselineNode {
+  readonly entry: TreeEntry;
+  readonly children: ReadonlyMap<BytePath, BaselineNode>;
+}
+
+/** The tree of the image, as far as a submission is concerned with it. */
+export interface Baseline {
+  at(path: BytePath): BaselineNode | undefined;
+  readonly size: number;
+}
+
+interface GrowingNode extends BaselineNode {
+  readonly children: Map<BytePath, GrowingNode>;
+}
+
+/** Made of entries that come after the directories they are in. */
+export function createBaseline(entries: readonly ManifestEntry[]): Baseline {
+  const nodes = new Map<BytePath, GrowingNode>();
+  for (const [path, entry] of entries) {
+    const node: GrowingNode = { entry, children: new Map() };
+    nodes.set(path, node);
+    const slash = path.lastIndexOf('/');
+    nodes.get(path.slice(0, Math.max(slash, 0)))?.children.set(path.slice(slash + 1), node);
+  }
+  return { at: (path) => nodes.get(path), size: nodes.size };
+}
+
+/** Whether something below the node, by its path, is such. */
+export function someBelow(node: BaselineNode, path: BytePath, is: (path: BytePath) => boolean): boolean {
+  for (const [name, child] of node.children) {
+    const at = join(path, name);
+    if (is(at) || someBelow(child, at, is)) return true;
+  }
+  return false;
+}
