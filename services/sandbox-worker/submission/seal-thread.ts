@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto';
+import { closeSync, openSync, readSync } from 'node:fs';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import type { ContainerLayer } from '../docker/container-layer.ts';
+import { type Baseline, createBaseline } from './baseline.ts';
+import { createChangeCheck } from './change-check.ts';
+import { findDifference } from './difference.ts';
+import { type HeldDirectory, holdDirectory } from './held-directory.ts';
+import { readManifest } from './manifest.ts';
+import {
+  type CompiledRules,
+  compileRules,
+  type InvalidFinding,
+  InvalidSubmission,
+  type SubmissionRules,
+} from './rules.ts';
+import { createSubmissionWriter } from './submission-format.ts';
+
+/** What the thread that seals is told. */
+export interface SealOrder {
+  readonly layer: ContainerLayer;
+  readonly manifest: string;
+  readonly rules: SubmissionRules;
+  /** The file to write, which does not exist yet. */
+  readonly staged: string;
+  readonly timeoutMs: number;
+}
+
+/** What it says, in this order. `copied` or `invalid` ends the need for the container to stand still. */
+export type SealNews =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'copied'; readonly bytes: number; readonly files: number; readonly deletions: number }
+  | { readonly kind: 'invalid'; readonly finding: InvalidFinding }
+  | { readonly kind: 'sealed'; readonly digest: string; readonly archiveBytes: number };
+
+const port = parentPort as MessagePort;
+const order = workerData as SealOrder;
+const rules = compileRules(order.rules);
+const baseline = createBaseline(readManifest(order.manifest, order.layer.imageId, rules.workingDirectory));
+// The one word that comes means that nothing in the container moves any more.
+port.once('message', () => {
+  const copied = copyChanges(rules, baseline);
+  say(copied);
+  if (copied.kind === 'copied') say(digestOf(order.staged));
+  port.close();
+});
+say({ kind: 'ready' });
+
+function say(news: SealNews): void {
+  port.postMessage(news);
+}
+
+function copyChanges(rules: CompiledRules, baseline: Baseline): SealNews {
+  const check = createChangeCheck(rules, baseline);
+  const checkTime = createDeadline(order.timeoutMs);
+  const file = openSync(order.staged, 'wx', 0o600);
+  const held: HeldDirectory[] = [];
+  try {
+    const sink = createSubmissionWriter(file, checkTime);
+    const merged = descend(holdDirectory(order.layer.merged), rules.workingDirectory, held);
+    if (merged === undefined) {
+      const message = 'the working directory is no directory any more; expected it, without links on the way to it';
+      throw new InvalidSubmission('WORKING_DIRECTORY', rules.workingDirectory, message);
+    }
+    const upper = descend(holdDirectory(order.layer.upper), rules.workingDirectory, held);
+    const untouched = upper === undefined && order.layer.upperIsComplete;
+    const known = order.layer.upperIsComplete ? upper : undefined;
+    const input = { rules, baseline, merged, upper: known, check, sink, checkTime };
+    const deletions = untouched ? [] : findDifference(input);
+    sink.end(deletions);
+    return { kind: 'copied', bytes: check.bytes, files: check.files, deletions: deletions.length };
+  } catch (error) {
+    if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
+    throw error;
+  } finally {
+    closeSync(file);
+    for (const directory of held) directory.close();
+  }
+}
+
+/** Goes down step by step, through directories alone. */
+function descend(root: HeldDirectory, path: string, held: HeldDirectory[]): HeldDirectory | undefined {
+  held.push(root);
+  let at = root;
+  for (const part of path.split('/')) {
+    const next = at.directory(part);
+    if (next === undefined) return undefined;
+    held.push(next);
+    at = next;
+  }
+  return at;
+}
+
+function createDeadline(timeoutMs: number): () => void {
+  const until = performance.now() + timeoutMs;
+  return () => {
+    if (performance.now() > until) throw new Error(`it took more than ${timeoutMs} ms`);
+  };
+}
+
+function digestOf(path: string): SealNews {
+  const hash = createHash('sha256');
+  const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
+  const file = openSync(path, 'r');
+  let archiveBytes = 0;
+  try {
+    for (let read = -1; read !== 0; archiveBytes += read) {
+      read = readSync(file, buffer, 0, buffer.length, null);
+      hash.update(buffer.subarray(0, read));
+    }
+  } finally {
+    closeSync(file);
+  }
+  return { kind: 'sealed', digest: `sha256:${hash.digest('hex')}`, archiveBytes };
+}
