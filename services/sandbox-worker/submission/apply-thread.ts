@@ -1,0 +1,90 @@
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { type Baseline, type BaselineNode, createBaseline, someBelow } from './baseline.ts';
+import { type BytePath, join, printable } from './byte-path.ts';
+import { createChangeCheck } from './change-check.ts';
+import { readManifest } from './manifest.ts';
+import {
+  type CompiledRules,
+  compileRules,
+  type InvalidFinding,
+  InvalidSubmission,
+  type SubmissionRules,
+} from './rules.ts';
+import { readSubmission } from './submission-reader.ts';
+import { createUpperWriter, type UpperWriter } from './upper-writer.ts';
+
+/** What the thread that applies a submission is told. */
+export interface ApplyOrder {
+  readonly file: string;
+  readonly digest: string;
+  readonly upper: string;
+  readonly imageId: string;
+  readonly manifest: string;
+  readonly rules: SubmissionRules;
+}
+
+export type ApplyNews =
+  | { readonly kind: 'applied'; readonly files: number; readonly bytes: number; readonly restored: readonly string[] }
+  | { readonly kind: 'invalid'; readonly finding: InvalidFinding };
+
+/** Of the paths that were left as the image has them, so many are named. */
+const restoredShown = 100;
+
+const port = parentPort as MessagePort;
+port.postMessage(await apply(workerData as ApplyOrder));
+
+async function apply(order: ApplyOrder): Promise<ApplyNews> {
+  const rules = compileRules(order.rules);
+  const baseline = createBaseline(readManifest(order.manifest, order.imageId, rules.workingDirectory));
+  const writer = createUpperWriter(order.upper, baseline);
+  try {
+    return await applyWith(order, rules, baseline, writer);
+  } catch (error) {
+    if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
+    throw error;
+  } finally {
+    writer.close();
+  }
+}
+
+async function applyWith(
+  { file, digest }: ApplyOrder,
+  rules: CompiledRules,
+  baseline: Baseline,
+  writer: UpperWriter,
+): Promise<ApplyNews> {
+  const check = createChangeCheck(rules, baseline);
+  const restored: string[] = [];
+  const inRoot = (path: BytePath): BytePath => join(rules.workingDirectory, path);
+  const leave = (path: BytePath): void => {
+    if (restored.length < restoredShown) restored.push(printable(path));
+  };
+  /** What is above something restored stays as it is too: as a link it would lead elsewhere. */
+  const isRestored = (path: BytePath): boolean => {
+    if (rules.restored(path)) return true;
+    const node = baseline.at(inRoot(path));
+    return node !== undefined && someBelow(node, path, rules.restored);
+  };
+  const hide = (path: BytePath, node: BaselineNode): void => {
+    if (rules.restored(path)) leave(path);
+    else if (!someBelow(node, path, rules.restored)) writer.hide(inRoot(path));
+    else for (const [name, child] of node.children) hide(join(path, name), child);
+  };
+  await readSubmission(file, digest, rules.limits.files * (rules.limits.pathBytes + 1), {
+    entry(path, entry, target) {
+      check.entry(path, entry);
+      if (isRestored(path)) leave(path);
+      else if (entry.kind === 'directory') writer.directory(inRoot(path), entry);
+      else if (entry.kind === 'symlink') writer.symlink(inRoot(path), entry, target);
+      else return writer.file(inRoot(path), entry);
+      return undefined;
+    },
+    deletion(path) {
+      check.deletion(path);
+      const node = baseline.at(inRoot(path));
+      if (node === undefined) throw new InvalidSubmission('MALFORMED', path, 'deleted, and not in the image');
+      hide(path, node);
+    },
+  });
+  return { kind: 'applied', files: check.files, bytes: check.bytes, restored };
+}

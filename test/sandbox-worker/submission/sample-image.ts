@@ -1,0 +1,61 @@
+import type Docker from 'dockerode';
+import { pack } from 'tar-stream';
+import { baseImage, type ScratchHost } from '../docker/scratch-host.ts';
+
+const files: Readonly<Record<string, string>> = {
+  'keep.txt': 'kept\n',
+  'edit.txt': 'before\n',
+  'same-size.txt': 'aaaa\n',
+  'touched.txt': 'touched\n',
+  'owner-only.txt': 'mode\n',
+  'gone.txt': 'gone\n',
+  'dir/a': 'a\n',
+  'dir/b': 'b\n',
+  'dir/sub/c': 'c\n',
+  'remake/x': 'x\n',
+  'remake/y': 'y\n',
+  'rename-me/deep/f': 'f\n',
+  'becomes-dir': 'file\n',
+  'becomes-file/inner': 'inner\n',
+  'becomes-link/inner': 'inner\n',
+  'removed/all/of/it': 'it\n',
+  'tests/test_a.py': 'assert True\n',
+  'tests/test_b.py': 'assert True\n',
+  'tests/data/one': '1\n',
+};
+
+/** An image with code in /workspace that belongs to the agent, and what removes it. */
+export async function createSampleImage(host: ScratchHost): Promise<{ id: string; remove(): Promise<void> }> {
+  const container = await host.docker.createContainer({
+    Image: baseImage(),
+    Cmd: ['/bin/true'],
+    Labels: { 'dev.assay.installation': host.installation },
+    HostConfig: { NetworkMode: 'none' },
+  });
+  try {
+    await container.putArchive(workspace() as unknown as NodeJS.ReadableStream, { path: '/' });
+    const repo = 'assay-test/submission';
+    const { Id: id } = (await container.commit({ repo, tag: host.installation })) as { Id: string };
+    const image: Docker.Image = host.docker.getImage(`${repo}:${host.installation}`);
+    return { id, remove: async () => void (await image.remove({ force: true })) };
+  } finally {
+    await container.remove({ force: true });
+  }
+}
+
+function workspace() {
+  const tar = pack();
+  const owner = { uid: 1000, gid: 1000 };
+  const directories = new Set(['workspace', 'workspace/empty']);
+  for (const name of Object.keys(files)) {
+    const parts = `workspace/${name}`.split('/').slice(0, -1);
+    parts.forEach((_, depth) => void directories.add(parts.slice(0, depth + 1).join('/')));
+  }
+  for (const name of directories) tar.entry({ name, type: 'directory', mode: 0o755, ...owner });
+  for (const [name, content] of Object.entries(files))
+    tar.entry({ name: `workspace/${name}`, mode: 0o644, ...owner }, content);
+  tar.entry({ name: 'workspace/link', type: 'symlink', linkname: 'keep.txt', ...owner });
+  tar.entry({ name: 'workspace/moved-link', type: 'symlink', linkname: 'dir/a', ...owner });
+  tar.finalize();
+  return tar;
+}

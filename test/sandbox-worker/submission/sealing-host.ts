@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { Engine } from '../../../services/sandbox-worker/docker/engine.ts';
+import { type Applied, type Applier, createApplier } from '../../../services/sandbox-worker/submission/apply.ts';
+import { createManifests, type Manifests } from '../../../services/sandbox-worker/submission/manifests.ts';
+import { defaultLimits, type SubmissionRules } from '../../../services/sandbox-worker/submission/rules.ts';
+import {
+  createSealer,
+  type InvalidSealing,
+  type SealedSubmission,
+} from '../../../services/sandbox-worker/submission/seal.ts';
+import {
+  createLocalSubmissionStore,
+  type SubmissionStore,
+} from '../../../services/sandbox-worker/submission/submission-store.ts';
+import { createScratchHost, mebibyte, type Reported, type ScratchHost, socketPath } from '../docker/scratch-host.ts';
+
+/** Everything is allowed below /workspace, unless a test says otherwise. */
+export const openRules: SubmissionRules = {
+  workingDirectory: '/workspace',
+  include: ['**'],
+  exclude: [],
+  forbid: [],
+  restore: [],
+  limits: defaultLimits,
+};
+
+export interface SealingHost {
+  readonly host: ScratchHost;
+  readonly store: SubmissionStore;
+  readonly manifests: Manifests;
+  readonly applier: Applier;
+  /** Runs a script as the agent, to its end, in a session that then stays. */
+  session(script: string, imageId: string): Promise<Reported>;
+  seal(
+    session: Reported,
+    change?: Partial<SubmissionRules>,
+    options?: SealOptions,
+  ): Promise<SealedSubmission | InvalidSealing>;
+  /** A fresh container of the image with the submission in it, started. */
+  apply(digest: string, imageId: string, change?: Partial<SubmissionRules>): Promise<{ id: string; applied: Applied }>;
+}
+
+export interface SealOptions {
+  /** Look at everything, as where overlayfs may redirect. */
+  readonly compareAll?: boolean;
+}
+
+export async function createSealingHost(): Promise<SealingHost & { engine: Engine }> {
+  const host = createScratchHost();
+  const engine = await host.engine({ command: ['/bin/sleep', 'infinity'] });
+  const store = createLocalSubmissionStore(join(host.directory, 'submissions'));
+  const manifests = createManifests({ directory: join(host.directory, 'manifests'), socketPath });
+  const applier = createApplier({ manifests, store });
+  const limits = { cpus: 1, memoryBytes: 256 * mebibyte, diskBytes: 512 * mebibyte, pids: 64 };
+  return {
+    host,
+    engine,
+    store,
+    manifests,
+    applier,
+    session: (script, imageId) => host.report(script, { imageId, limits }),
+    async seal(session, change = {}, { compareAll = false } = {}) {
+      const sealer = createSealer({
+        engine: {
+          layer: async (id) => ({ ...(await engine.layer(id)), ...(compareAll ? { upperIsComplete: false } : {}) }),
+        },
+        manifests,
+        store,
+        stagingDirectory: join(host.directory, `staging-${randomBytes(4).toString('hex')}`),
+      });
+      const whileStill = async <T>(work: () => Promise<T>): Promise<T> => {
+        await engine.pause(session.id);
+        try {
+          return await work();
+        } finally {
+          await engine.resume(session.id);
+        }
+      };
+      return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change });
+    },
+    async apply(digest, imageId, change = {}) {
+      const applied: Applied[] = [];
+      const fill = async (upper: string): Promise<void> => {
+        applied.push(await applier.apply(digest, { imageId, upper }, { ...openRules, ...change }));
+      };
+      const { id } = await engine.run(host.spec(imageId, { limits, fill }));
+      return { id, applied: applied[0] as Applied };
+    },
+  };
+}
+
+export function sealed(result: SealedSubmission | InvalidSealing): SealedSubmission {
+  if (result.kind === 'sealed') return result;
+  throw new Error(`expected a submission, found ${result.finding.message}`);
+}
