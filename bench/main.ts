@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createClient } from '../clients/typescript/index.ts';
+import { createClient, type Session } from '../clients/typescript/index.ts';
 import { setup } from '../scripts/setup/index.mjs';
 import { startStack } from '../scripts/stack.mjs';
-import { commandsInFlight, directCommand } from './commands.ts';
+import { commandsInFlight, directCommand, shellCommand, shellCommandsInFlight } from './commands.ts';
 import { coldCreate, warmCreate } from './create.ts';
 import { createEngineApi } from './engine-api.ts';
 import type { Bench, Measured, Surroundings } from './measured.ts';
@@ -13,19 +13,33 @@ import { output } from './output.ts';
 
 const benches: Readonly<Record<string, Bench>> = {
   direct_command_vs_docker_exec: directCommand,
+  sh_command_vs_docker_exec: shellCommand('sh'),
+  bash_command_vs_docker_exec: shellCommand('bash'),
   commands_in_flight_32_vs_docker_exec: commandsInFlight,
+  shell_commands_in_flight_32_vs_docker_exec: shellCommandsInFlight,
   cold_create_vs_engine: coldCreate,
   warm_create_vs_docker_run: warmCreate,
   output_vs_docker_cli: output,
 };
 
-const { values, positionals } = parseArgs({ options: { json: { type: 'boolean' } }, allowPositionals: true });
+const { values, positionals } = parseArgs({
+  options: {
+    json: { type: 'boolean' },
+    /** So many sessions that do nothing stand beside the one that is measured. */
+    idle: { type: 'string', default: '0' },
+  },
+  allowPositionals: true,
+});
 const found = await setup();
 const dataDir = mkdtempSync(join(tmpdir(), 'assay-bench-'));
 const stack = await startStack({ setup: found, dataDir });
 const client = createClient({ endpoint: stack.endpoint, apiKey: stack.key });
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void cleanUp().then(() => process.exit(1)));
 const results: Record<string, Measured> = {};
 try {
+  const idle: Session[] = [];
+  for (let made = 0; made < Number(values.idle); made++) idle.push(await client.sessions.create({}));
   const session = await client.sessions.create({ limits: { cpus: 2 } });
   const engine = createEngineApi(found.dockerSocket);
   const around: Surroundings = { client, session, engine, container: `assay-${session.id}`, setup: found, dataDir };
@@ -35,13 +49,17 @@ try {
     results[name] = await bench(around);
     if (!values.json) print(name, results[name]);
   }
-  await session.close();
+  for (const each of [session, ...idle]) await each.close();
 } finally {
+  await cleanUp();
+}
+if (values.json) process.stdout.write(`${JSON.stringify(results)}\n`);
+
+async function cleanUp(): Promise<void> {
   client.close();
   await stack.stop();
   rmSync(dataDir, { recursive: true, force: true });
 }
-if (values.json) process.stdout.write(`${JSON.stringify(results)}\n`);
 
 function print(name: string, { ours, reference, unit, ratio, samples }: Measured): void {
   const figures = `${ours.toFixed(2)} ${unit}, reference ${reference.toFixed(2)} ${unit}`;

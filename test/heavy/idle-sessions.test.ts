@@ -29,6 +29,8 @@ async function inPairs<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
 async function openSession(): Promise<Session> {
   const session = await stack.client.sessions.create({ limits: { memoryBytes: 64 * 1_048_576 } });
   expect((await session.run('echo awake')).exitCode).toBe(0);
+  const shell = await session.openShell();
+  expect((await shell.run('echo awake')).exitCode).toBe(0);
   return session;
 }
 
@@ -50,7 +52,7 @@ async function idle(guests: readonly number[]): Promise<{ workerMs: number; gues
 
 const each = (more: number) => (more / count).toFixed(2);
 
-test('a hundred idle sessions cost little, wake nobody, and leave nothing when they are closed', async () => {
+test('a hundred idle sessions with a shell each cost little, wake nobody, and leave nothing when they are closed', async () => {
   const probe = createEngineProbe();
   // The first sessions make what all later ones share.
   await Promise.all((await inPairs(Array.from({ length: 10 }), openSession)).map((session) => session.close()));
@@ -77,7 +79,7 @@ test('a hundred idle sessions cost little, wake nobody, and leave nothing when t
     [
       `worker, each session: ${each(during.residentKib - before.residentKib)} KiB resident, ` +
         `${each(during.descriptors - before.descriptors)} descriptors, ${each(during.threads - before.threads)} threads`,
-      `guest and its ${each(processes - count)} prepared processes, each session: ${each(inside.proportionalKib)} KiB of its own, ` +
+      `guest, shell and prepared processes (${each(processes)} in all), each session: ${each(inside.proportionalKib)} KiB of its own, ` +
         `${each(inside.descriptors)} descriptors, ${each(inside.threads)} threads`,
       `worker in ${idleMs / 1_000} idle seconds: ${quiet.workerMs} ms of CPU with no session, ${busy.workerMs} ms with ${count}`,
       `${count} guests in that time: woken ${busy.guestSleeps} times, ${busy.guestTicks * 10} ms of CPU`,

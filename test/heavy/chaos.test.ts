@@ -1,0 +1,109 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Execution, Session } from '../../clients/typescript/index.ts';
+import { startTestStack, type TestStack } from '../e2e/stack.ts';
+
+const executions = 300;
+const directLanes = 5;
+const shellLanes = 5;
+const shellPrograms = [['bash'], ['dash'], ['zsh'], ['busybox', 'ash'], []];
+
+let stack: TestStack;
+beforeAll(async () => {
+  stack = await startTestStack();
+});
+afterAll(() => stack?.stop());
+
+type Streams = { stdout: Buffer; stderr: Buffer };
+
+const below = (limit: number): number => Math.floor(Math.random() * limit);
+const some = (chance: number): boolean => Math.random() < chance;
+
+/** What one execution runs, and what must come of it. */
+function plan(number: number): { text: string; expected: Streams; code: number } {
+  const lines = below(3_000);
+  const errors = below(300);
+  const code = number % 100;
+  // A subshell, since a shell that is told to exit would.
+  const text = `echo ${number} >>/tmp/ran
+seq -f "${number} out %.0f" ${lines}; ${some(0.3) ? `sleep 0.${below(4)}` : ':'}
+seq -f "${number} err %.0f" ${errors} >&2; (exit ${code})`;
+  const written = (word: string, count: number) =>
+    Buffer.from(Array.from({ length: count }, (_, index) => `${number} ${word} ${index + 1}\n`).join(''));
+  return { text, code, expected: { stdout: written('out', lines), stderr: written('err', errors) } };
+}
+
+/** Reads events into `found` from where each stream stands, and stops after so many. False: it was the end. */
+async function read(execution: Execution, found: Streams, offsets: { stdout: number; stderr: number }, most: number) {
+  let left = most;
+  for await (const event of execution) {
+    if (event.type === 'gap') throw new Error(`a gap of ${event.stream} from ${event.from} to ${event.to}`);
+    if (event.type === 'stdout' || event.type === 'stderr') {
+      expect(event.offset).toBe(offsets[event.type]);
+      const before = found[event.type].subarray(0, offsets[event.type]);
+      const again = found[event.type].subarray(offsets[event.type], offsets[event.type] + event.data.length);
+      // What comes a second time must be what came the first time.
+      expect(Buffer.from(event.data).subarray(0, again.length).equals(again)).toBe(true);
+      offsets[event.type] += event.data.length;
+      if (offsets[event.type] > found[event.type].length) found[event.type] = Buffer.concat([before, event.data]);
+    }
+    if (--left <= 0 && event.type !== 'finished') return true;
+  }
+  return false;
+}
+
+/** Runs one, leaving and coming back at random places. */
+async function runOne(session: Session, shellId: string | undefined, number: number): Promise<void> {
+  const { text, expected, code } = plan(number);
+  const id = `chaos-${number}`;
+  const found: Streams = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
+  const offsets = { stdout: 0, stderr: 0 };
+  let execution = session.execute(text, { id, ...(shellId === undefined ? {} : { shellId }) });
+  while (await read(execution, found, offsets, some(0.5) ? 1 + below(6) : Number.POSITIVE_INFINITY)) {
+    execution.detach();
+    for (const stream of ['stdout', 'stderr'] as const)
+      if (some(0.5)) offsets[stream] = below(found[stream].length + 1);
+    execution = session.attach(id, { stdoutOffset: offsets.stdout, stderrOffset: offsets.stderr });
+  }
+  const result = await execution.result();
+  expect([number, result.reason, result.exitCode]).toEqual([number, 'EXITED', code]);
+  expect(found.stdout.equals(expected.stdout)).toBe(true);
+  expect(found.stderr.equals(expected.stderr)).toBe(true);
+}
+
+test(`${executions} executions survive disconnects and kills, each once, with every byte and the right code`, async () => {
+  const session = await stack.client.sessions.create({ limits: { pids: 1_024 } });
+  const shells = await Promise.all(shellPrograms.slice(0, shellLanes).map((program) => session.openShell({ program })));
+  const places = [...shells.map(({ id }) => id), ...Array.from({ length: directLanes }, () => undefined)];
+  let next = 0;
+  let done = false;
+  const lanes = places.map(async (shellId) => {
+    while (next < executions) await runOne(session, shellId, next++);
+  });
+  const kills = { worker: 0, sessions: 0 };
+  const killing = (async () => {
+    while (!done) {
+      await delay(below(600));
+      const name = some(0.5) ? 'worker' : 'sessions';
+      const before = stack.stack.restarts(name);
+      if (!stack.stack.kill(name)) continue;
+      kills[name]++;
+      while (stack.stack.restarts(name) === before) await delay(5);
+      // All is back when a command gets through.
+      await session.run(['true']);
+    }
+  })();
+  await Promise.all(lanes).finally(() => {
+    done = true;
+  });
+  await killing;
+  const ran = String((await session.run('cat /tmp/ran')).stdout)
+    .trim()
+    .split('\n')
+    .map(Number);
+  expect(ran.sort((a, b) => a - b)).toEqual(Array.from({ length: executions }, (_, number) => number));
+  console.log(`${kills.worker} kills of the worker, ${kills.sessions} of the sessions service`);
+  expect(Math.min(kills.worker, kills.sessions)).toBeGreaterThan(3);
+  for (const shell of shells) expect((await shell.refresh()).timesOpened).toBe(1);
+  await session.close();
+});
