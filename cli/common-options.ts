@@ -94,6 +94,7 @@ export interface CommandOptions {
   interactive?: boolean;
   /** The shell to run in. */
   shell?: string;
+  tty?: boolean;
   /** False with --no-stdin. */
   stdin: boolean;
 }
@@ -105,6 +106,7 @@ export function withCommandOptions(command: Command): Command {
     .option('-w, --cwd <path>', 'the working directory')
     .option('-t, --timeout <time>', 'end the command after this long, such as 30s', parseDuration)
     .option('-i, --interactive', 'pass stdin on even if it is a terminal')
+    .option('--tty', 'run it on a terminal, lent from this one: every key goes to the command')
     .option('--no-stdin', 'do not read stdin');
 }
 

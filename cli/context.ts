@@ -6,8 +6,8 @@ import type { Failure } from './failure.ts';
 
 /** The parts of a process that a command uses. */
 export interface Terminal {
-  readonly stdin: Readable & { readonly isTTY?: boolean };
-  readonly stdout: Writable & { readonly isTTY?: boolean };
+  readonly stdin: Readable & { readonly isTTY?: boolean; setRawMode?(raw: boolean): unknown };
+  readonly stdout: Writable & { readonly isTTY?: boolean; readonly rows?: number; readonly columns?: number };
   readonly stderr: Writable & { readonly isTTY?: boolean };
   readonly env: Readonly<Record<string, string | undefined>>;
 }

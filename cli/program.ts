@@ -8,6 +8,7 @@ import { addLogsCommand } from './commands/logs.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSamplesCommand } from './commands/samples.ts';
 import { addSessionsCommand } from './commands/sessions.ts';
+import { addShellCommand } from './commands/shell.ts';
 import { addShellsCommand } from './commands/shells.ts';
 import type { Context } from './context.ts';
 import { exitCodeHelp } from './exit-code.ts';
@@ -32,6 +33,7 @@ export function createProgram(context: Context): Command {
     .addHelpText('after', `${settings}\n${exitCodeHelp}`);
   addRunCommand(program, context);
   addExecCommand(program, context);
+  addShellCommand(program, context);
   addSessionsCommand(program, context);
   addForkCommand(program, context);
   addShellsCommand(program, context);

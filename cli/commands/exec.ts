@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { Program } from '../../clients/typescript/index.ts';
 import {
   type CommandOptions,
   toProgram,
@@ -25,8 +26,18 @@ export function addExecCommand(program: Command, context: Context): void {
 
 type ExecOptions = CommandOptions & { shell?: string };
 
-async function exec(context: Context, id: string, args: string[], options: ExecOptions): Promise<void> {
+function exec(context: Context, id: string, args: string[], options: ExecOptions): Promise<void> {
   const toRun = options.shell === undefined ? toProgram(args, options.command) : toShellText(args, options.command);
+  return execInSession(context, id, toRun, options);
+}
+
+/** Runs a program in a session that stays. */
+export async function execInSession(
+  context: Context,
+  id: string,
+  toRun: Program,
+  options: CommandOptions,
+): Promise<void> {
   const session = await context.client().sessions.get(id);
   const interruption = listenForInterruption();
   interruption.onInsist(() => process.exit(130));

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { AssayError, type Session } from '../../clients/typescript/index.ts';
+import { AssayError, type Program, type Session } from '../../clients/typescript/index.ts';
 import {
   type CommandOptions,
   type SessionOptions,
@@ -13,6 +13,7 @@ import type { Context } from '../context.ts';
 import { exitCodeHelp } from '../exit-code.ts';
 import { runInForeground } from '../foreground.ts';
 import { listenForInterruption } from '../interruption.ts';
+import { requireTerminal } from '../own-terminal.ts';
 
 type RunOptions = SessionOptions & CommandOptions & { keep?: boolean };
 
@@ -33,12 +34,15 @@ export function addRunCommand(program: Command, context: Context): void {
     .passThroughOptions()
     .option('--keep', 'keep the session')
     .addHelpText('after', `${examples}\n${exitCodeHelp}`)
-    .action((args: string[], options: RunOptions) => run(context, args, options));
+    .action((args: string[], options: RunOptions) =>
+      runInNewSession(context, toProgram(args, options.command), options),
+    );
   withCommonOptions(withCommandOptions(withSessionOptions(command)), context);
 }
 
-async function run(context: Context, args: string[], options: RunOptions): Promise<void> {
-  const toRun = toProgram(args, options.command);
+/** Runs a program in a session that is made for it and closed behind it. */
+export async function runInNewSession(context: Context, toRun: Program, options: RunOptions): Promise<void> {
+  if (options.tty === true) requireTerminal(context);
   const interruption = listenForInterruption();
   try {
     const session = await context.client().sessions.create(toCreateOptions(options));
