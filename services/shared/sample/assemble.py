@@ -32,17 +32,45 @@ def inside(root, path):
     return full
 
 
+def parts_of(name, strip):
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise SystemExit(f"{name} leads out of its archive")
+    return parts[strip:]
+
+
 def unpack(archive, strip, target):
+    """Files, folders and links that stay inside. Owners and times do not count, of the mode only whether it is executable."""
     os.makedirs(target, exist_ok=True)
+    target = os.path.realpath(target)
     with tarfile.open(archive) as tar:
         for member in tar:
-            parts = [part for part in member.name.split("/") if part not in ("", ".")][strip:]
-            if not parts:
+            parts = parts_of(member.name, strip)
+            if not parts or member.type in (tarfile.XGLTYPE, tarfile.XHDTYPE):
                 continue
-            if member.islnk():
-                member.linkname = "/".join(member.linkname.split("/")[strip:])
-            member.name = "/".join(parts)
-            tar.extract(member, target, filter="data")
+            # Through the real path of its folder: an earlier link cannot lead a later file out.
+            folder = inside(target, "/".join(parts[:-1]) or ".")
+            os.makedirs(folder, exist_ok=True)
+            place(tar, member, os.path.join(folder, parts[-1]), target, strip)
+
+
+def place(tar, member, path, target, strip):
+    if member.isdir():
+        os.makedirs(path, exist_ok=True)
+        return
+    if os.path.lexists(path):
+        os.remove(path)
+    if member.isreg():
+        with tar.extractfile(member) as source, open(path, "xb") as file:
+            shutil.copyfileobj(source, file)
+        os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)
+    elif member.islnk():
+        shutil.copy2(inside(target, "/".join(parts_of(member.linkname, strip))), path, follow_symlinks=False)
+    elif member.issym():
+        inside(target, os.path.relpath(os.path.join(os.path.dirname(path), member.linkname), target))
+        os.symlink(member.linkname, path)
+    else:
+        raise SystemExit(f"{member.name} is neither a file nor a folder nor a link")
 
 
 def apply_patch(file, target, strip, reverse):
