@@ -64,6 +64,23 @@ test('one session serves every way a command can end', async () => {
   expect(await exec('-c', 'true')).toMatchObject({ code: 125 });
 });
 
+test('a shell is opened, used, listed and closed', async () => {
+  const session = (await assay('sessions', 'create', '--ttl', '5m')).stdout.toString().trim();
+  const opened = await assay('shells', 'open', session, '--id', 'mine', '-e', 'A=b', '-w', '/tmp', '--', 'dash');
+  expect(opened).toMatchObject({ code: 0, stdout: Buffer.from('mine\n'), stderr: '' });
+  const exec = (...args: string[]) => assay('exec', session, '--shell', 'mine', ...args);
+  expect(await exec('-c', 'cd /usr; C=d')).toMatchObject({ code: 0 });
+  expect(await exec('-c', 'echo $A $C $PWD; (exit 3)')).toMatchObject({ code: 3, stdout: Buffer.from('b d /usr\n') });
+  expect(await exec('--', 'echo', 'two')).toMatchObject({ code: 2, stderr: expect.stringContaining('one text') });
+  const ended = await exec('-c', 'exit 4');
+  expect(ended).toMatchObject({ code: 4, stderr: expect.stringContaining('ended its shell') });
+  const listed = JSON.parse((await assay('shells', 'ls', session, '-o', 'json')).stdout.toString());
+  expect(listed).toMatchObject([{ id: 'mine', state: 'OPEN', program: ['dash'], timesOpened: 2 }]);
+  expect((await assay('shells', 'close', session, 'mine')).stdout.toString()).toBe('mine CLOSED\n');
+  expect((await assay('shells', 'ls', session, '-o', 'json')).stdout.toString()).toBe('[]\n');
+  await assay('sessions', 'close', session);
+});
+
 test('logs -f of an execution reads on until its background processes are gone', async () => {
   const session = (await assay('sessions', 'create', '--ttl', '5m')).stdout.toString().trim();
   const started = await assay('exec', session, '-c', '(sleep 1; echo late) & echo early');
