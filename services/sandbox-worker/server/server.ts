@@ -18,6 +18,7 @@ import type { Meter } from '../meter.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { refuse } from './event-stream.ts';
 import { createHotStreams } from './hot-streams.ts';
+import { createUnaryCalls } from './unary-calls.ts';
 import { createWorkerService } from './worker-service.ts';
 
 const streamWindowBytes = 1_048_576;
@@ -47,8 +48,9 @@ export async function serveWorker(
       throw toConnectError(error, report);
     }
   };
-  const unary = connectNodeAdapter({
-    routes: (router) => router.service(WorkerService, createWorkerService(sandboxes)),
+  const handlers = createWorkerService(sandboxes);
+  const rest = connectNodeAdapter({
+    routes: (router) => router.service(WorkerService, handlers),
     interceptors: [mapErrors],
     readMaxBytes: requestLimit,
     acceptCompression: [],
@@ -56,6 +58,7 @@ export async function serveWorker(
     grpcWeb: false,
   });
   const hot = createHotStreams(sandboxes, meter, log);
+  const unary = createUnaryCalls(handlers, log);
   const expected = Buffer.from(`Bearer ${token}`);
 
   const server = createServer({
@@ -75,9 +78,9 @@ export async function serveWorker(
       return;
     }
     const path = String(headers[':path']);
-    if (hot(stream, path, headers.traceparent)) return;
+    if (hot(stream, path, headers.traceparent) || unary(stream, path)) return;
     // biome-ignore lint/suspicious/noExplicitAny: node's types leave the raw headers of this constructor untyped
-    unary(new Http2ServerRequest(stream, headers, {}, raw as any), new Http2ServerResponse(stream));
+    rest(new Http2ServerRequest(stream, headers, {}, raw as any), new Http2ServerResponse(stream));
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -11,10 +11,10 @@ import { shellViewOf } from '../shell/shell-view.ts';
 const pageLimit = 1_000;
 const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' };
 
-/** The unary calls. Execute and Attach are framed by hand (hot-streams.ts) and never reach this. */
-export function createWorkerService(
-  sandboxes: Sandboxes,
-): Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'executeMany' | 'attach'> {
+/** What does not carry output: hot-streams.ts has the rest. */
+export type WorkerHandlers = Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'executeMany' | 'attach'>;
+
+export function createWorkerService(sandboxes: Sandboxes): WorkerHandlers {
   function executionOf(request: { sessionId: string; executionId: string } | undefined): Execution {
     const { sessionId, executionId } = required(request);
     return sandboxOf(sessionId).executions.find(executionId);
