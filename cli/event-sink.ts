@@ -36,12 +36,16 @@ export function createEventSink(context: Context, extra: Readonly<Record<string,
 function toJson(event: ExecutionEvent): object {
   if (event.type === 'finished') return { type: event.type, ...event.result };
   if (event.type !== 'stdout' && event.type !== 'stderr') return event;
-  const bytes = Buffer.from(event.data.buffer, event.data.byteOffset, event.data.byteLength);
   const { type, offset } = event;
-  return isUtf8(bytes) ? { type, offset, text: bytes.toString() } : { type, offset, base64: bytes.toString('base64') };
+  return { type, offset, ...textOrBase64(event.data) };
 }
 
-function createOutlet(stream: Writable): (data: Uint8Array | string) => Promise<void> {
+export function textOrBase64(data: Uint8Array): { text: string } | { base64: string } {
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  return isUtf8(bytes) ? { text: bytes.toString() } : { base64: bytes.toString('base64') };
+}
+
+export function createOutlet(stream: Writable): (data: Uint8Array | string) => Promise<void> {
   return async (data) => {
     if (stream.destroyed || stream.errored) throw writeFailure(stream.errored);
     if (stream.write(data)) return;

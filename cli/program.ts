@@ -10,6 +10,7 @@ import { addSamplesCommand } from './commands/samples.ts';
 import { addSessionsCommand } from './commands/sessions.ts';
 import { addShellCommand } from './commands/shell.ts';
 import { addShellsCommand } from './commands/shells.ts';
+import { addTranscriptCommand } from './commands/transcript.ts';
 import type { Context } from './context.ts';
 import { exitCodeHelp } from './exit-code.ts';
 
@@ -39,6 +40,7 @@ export function createProgram(context: Context): Command {
   addShellsCommand(program, context);
   addLogsCommand(program, context);
   addSamplesCommand(program, context);
+  addTranscriptCommand(program, context);
   addKeysCommand(program, context);
   addDoctorCommand(program, context);
   addInfoCommand(program, context);

@@ -19,7 +19,16 @@ export type {
 } from './samples.ts';
 export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';
-export type { Network, NetworkModeName, ResourceLimits, SessionInfo, SessionStateName } from './session-info.ts';
+export type { LoggedEvent, SessionEvent, TranscriptEvent } from './session-event.ts';
+export type {
+  Network,
+  NetworkModeName,
+  ResourceLimits,
+  SessionInfo,
+  SessionStateName,
+  TranscriptStateName,
+} from './session-info.ts';
+export type { FollowOptions, TranscriptOptions } from './session-log.ts';
 export type { CreateSessionOptions, ListSessionsOptions, Sessions } from './sessions.ts';
 export type { Shell, ShellExecuteOptions, ShellRunOptions, ShellText } from './shell.ts';
 export type { ShellInfo, ShellStateName } from './shell-info.ts';

@@ -1,6 +1,7 @@
 import {
   NetworkMode,
   SessionState,
+  TranscriptState,
   type ResourceLimits as WireLimits,
   type Network as WireNetwork,
   type Session as WireSession,
@@ -9,6 +10,8 @@ import { toDate, toMilliseconds } from './time.ts';
 
 /** Where a session is in its life, as the server names it. */
 export type SessionStateName = Exclude<keyof typeof SessionState, 'UNSPECIFIED'>;
+
+export type TranscriptStateName = Exclude<keyof typeof TranscriptState, 'UNSPECIFIED'>;
 
 /** What a session may use. What is absent takes the server's default. */
 export interface ResourceLimits {
@@ -51,6 +54,10 @@ export interface SessionInfo {
   readonly warm: boolean;
   /** The session whose filesystem this one began with. Empty: none. */
   readonly forkedFrom: string;
+  /** What became of the transcript of a session that has ended. */
+  readonly transcript: TranscriptStateName | undefined;
+  /** Why the transcript is MISSING, or still PENDING. */
+  readonly transcriptMessage: string;
 }
 
 export function toSessionInfo(wire: WireSession): SessionInfo {
@@ -72,6 +79,11 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
     workerId: wire.workerId,
     warm: wire.warm,
     forkedFrom: wire.forkedFrom,
+    transcript:
+      wire.transcriptState === TranscriptState.UNSPECIFIED
+        ? undefined
+        : (TranscriptState[wire.transcriptState] as TranscriptStateName),
+    transcriptMessage: wire.transcriptMessage,
   };
 }
 

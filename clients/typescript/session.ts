@@ -6,6 +6,7 @@ import type { Execution } from './execution.ts';
 import type { AttachOptions, ExecuteOptions, ExecutionInfo, Executions } from './executions.ts';
 import type { Program } from './program.ts';
 import { type RunOptions, type RunResult, runProgram } from './run.ts';
+import type { SessionEvent, TranscriptEvent } from './session-event.ts';
 import {
   type Network,
   type ResourceLimits,
@@ -14,6 +15,7 @@ import {
   toWireLimits,
   toWireNetwork,
 } from './session-info.ts';
+import type { FollowOptions, SessionLog, TranscriptOptions } from './session-log.ts';
 import type { Shell } from './shell.ts';
 import type { ShellInfo } from './shell-info.ts';
 import type { OpenShellOptions, Shells } from './shells.ts';
@@ -59,6 +61,13 @@ export interface Session extends AsyncDisposable {
   shell(shellId: string): Promise<Shell>;
   /** Every shell, oldest first. */
   shells(): AsyncIterable<ShellInfo>;
+  /**
+   * What happens in the session, from its beginning or after a cursor, to its end; also when it has ended already. It
+   * reconnects by itself.
+   */
+  follow(options?: FollowOptions): AsyncGenerator<SessionEvent, void, undefined>;
+  /** What its executions, or one of them, did until now. */
+  transcript(options?: TranscriptOptions): AsyncGenerator<TranscriptEvent, void, undefined>;
   update(options: UpdateOptions): Promise<SessionInfo>;
   /** Freezes every process; no execution timeout runs meanwhile. */
   pause(): Promise<SessionInfo>;
@@ -69,11 +78,17 @@ export interface Session extends AsyncDisposable {
   close(): Promise<SessionInfo>;
 }
 
+/** What a handle does beside the session's own calls. */
+export interface SessionParts {
+  readonly executions: Executions;
+  readonly shells: Shells;
+  readonly log: SessionLog;
+}
+
 export function createSessionHandle(
   rpc: Client<typeof SessionService>,
   caller: Caller,
-  executions: Executions,
-  shells: Shells,
+  { executions, shells, log }: SessionParts,
   known: SessionInfo,
   handle: (info: SessionInfo) => Session,
 ): Session {
@@ -100,6 +115,8 @@ export function createSessionHandle(
     openShell: shells.open,
     shell: shells.get,
     shells: shells.list,
+    follow: log.follow,
+    transcript: log.transcript,
     update: (options) => learn(() => rpc.updateSession({ sessionId, ...toUpdateFields(options) })),
     pause: () => learn(() => rpc.pauseSession({ sessionId })),
     resume: () => learn(() => rpc.resumeSession({ sessionId })),

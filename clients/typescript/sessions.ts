@@ -17,6 +17,7 @@ import {
   toWireLimits,
   toWireNetwork,
 } from './session-info.ts';
+import { createSessionLog } from './session-log.ts';
 import { createShells } from './shells.ts';
 import { toDuration } from './time.ts';
 
@@ -60,7 +61,8 @@ export function createSessions(connection: Connection, caller: Caller): Sessions
   function handle(info: SessionInfo): Session {
     const executions = createExecutions(executionRpc, streams, caller, info.id);
     const shells = createShells(shellRpc, caller, executions, info.id);
-    return createSessionHandle(rpc, caller, executions, shells, info, handle);
+    const log = createSessionLog(rpc, executionRpc, caller, info.id);
+    return createSessionHandle(rpc, caller, { executions, shells, log }, info, handle);
   }
 
   return {

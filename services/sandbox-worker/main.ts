@@ -5,6 +5,7 @@ import { DomainError } from '../shared/domain-error.ts';
 import { createLog } from '../shared/log.ts';
 import { connectBroker, readBrokerAuth } from '../shared/store/broker.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
+import { createNatsTranscriptStore } from '../shared/store/nats-transcript-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { openTracing } from '../shared/tracing.ts';
 import { createExecutionCgroups } from './cgroup/execution-cgroups.ts';
@@ -12,9 +13,11 @@ import { type WorkerConfig, workerConfig } from './config.ts';
 import { lockDataDirectory, workerIdOf } from './data-lock.ts';
 import { createEngine } from './docker/docker-engine.ts';
 import { createSpoolBudget } from './execution/spool-budget.ts';
+import { createArchive } from './log/archive.ts';
 import { createWorkerMetrics } from './metrics.ts';
 import { createWorkerNetworks } from './network/worker-networks.ts';
 import { register } from './registration.ts';
+import { createBurial } from './sandbox/burial.ts';
 import { createCaretaker } from './sandbox/caretaker.ts';
 import { createRecordKeeper } from './sandbox/record-keeper.ts';
 import { createSandboxMaker } from './sandbox/sandbox-maker.ts';
@@ -91,7 +94,18 @@ async function main(config: WorkerConfig): Promise<void> {
   });
   const capacity = config.ASSAY_WORKER_CAPACITY;
   const around = { engine, pool, records, slots, installation, log };
-  const sandboxes = createSandboxes({ ...around, maker, networks, meter, baseImage, capacity, defaultLimits });
+  const archive = createArchive({
+    store: await createNatsTranscriptStore(broker, {
+      keepMs: config.ASSAY_TRANSCRIPT_KEEP_SECONDS * 1_000,
+      maxBytes: config.ASSAY_TRANSCRIPT_STORE_BYTES,
+      replicas: config.ASSAY_NATS_REPLICAS,
+    }),
+    limitBytes: config.ASSAY_TRANSCRIPT_BYTES,
+    patienceMs: config.ASSAY_TRANSCRIPT_PATIENCE_SECONDS * 1_000,
+    log,
+  });
+  const burial = createBurial({ maker, records, archive, slots });
+  const sandboxes = createSandboxes({ ...around, maker, networks, burial, meter, baseImage, capacity, defaultLimits });
   const caretaker = createCaretaker({ ...around, sandboxes });
   await caretaker.reconcile();
   await networks.settle();

@@ -13,6 +13,7 @@ import type { Logger } from '../shared/log.ts';
 import { type Broker, connectBroker } from '../shared/store/broker.ts';
 import { createNatsKeyStore } from '../shared/store/nats-key-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
+import { createNatsTranscriptReader } from '../shared/store/nats-transcript-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { createRecordView } from '../shared/store/record-view.ts';
 import type { Tracing } from '../shared/tracing.ts';
@@ -49,6 +50,8 @@ import { createSessionDirectory } from './session/session-directory.ts';
 import { createSessionQuota } from './session/session-quota.ts';
 import { sessionOf } from './session/session-view.ts';
 import { createWarmStart } from './session/warm-start.ts';
+import { createSessionFollower } from './transcript/session-follower.ts';
+import { createCursors } from './validation/cursor.ts';
 import { createPageTokens } from './validation/page-token.ts';
 import { createSharedStreams } from './worker/shared-stream.ts';
 import { createWorkerClient } from './worker/worker-client.ts';
@@ -126,8 +129,14 @@ export async function startSessions(
       const fork = createSessionForker(making);
       const list = createSessionLister(sessions, workers, tokens);
       const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
-      router.service(SessionService, createSessionService({ sessions, workers, create, fork, list, changes, limits }));
-      router.service(ExecutionService, createExecutionService({ streams, target, client, tokens, limits }));
+      const transcripts = createNatsTranscriptReader(broker);
+      const cursors = createCursors(tokens);
+      const follow = createSessionFollower({ sessions, workers, client, transcripts, cursors });
+      router.service(
+        SessionService,
+        createSessionService({ sessions, workers, create, fork, list, changes, follow, limits }),
+      );
+      router.service(ExecutionService, createExecutionService({ streams, target, follow, client, tokens, limits }));
       router.service(SampleService, createSampleService(datasets, tokens));
       router.service(ShellService, createShellService({ target, client, tokens }));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));

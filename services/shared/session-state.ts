@@ -1,14 +1,28 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { type ResourceLimits, type Session, SessionSchema, SessionState } from '../../gen/assay/v1/session_pb.js';
+import {
+  type ResourceLimits,
+  type Session,
+  SessionSchema,
+  SessionState,
+  TranscriptState,
+} from '../../gen/assay/v1/session_pb.js';
+
+/** What became of an ended session's transcript. */
+export interface TranscriptOutcome {
+  readonly state: TranscriptState;
+  /** Why it is not stored, or not yet. */
+  readonly message: string;
+}
 
 /** What can happen to a session's record. */
 export type SessionEvent =
   | { type: 'ready'; limits?: ResourceLimits; warm?: boolean }
   | { type: 'closing'; reason: string; message: string }
-  | { type: 'closed'; atMs: number }
-  | { type: 'failed'; reason: string; message: string; atMs: number }
-  | { type: 'lost'; message: string; atMs: number }
+  | { type: 'closed'; atMs: number; transcript?: TranscriptOutcome }
+  | { type: 'failed'; reason: string; message: string; atMs: number; transcript?: TranscriptOutcome }
+  | { type: 'lost'; message: string; atMs: number; transcript?: TranscriptOutcome }
+  | { type: 'transcript'; transcript: TranscriptOutcome }
   | { type: 'paused' }
   | { type: 'resumed' };
 
@@ -19,8 +33,17 @@ export function isTerminal(state: SessionState): boolean {
 
 /** The session after the event, or undefined where the event changes nothing or comes too late. */
 export function advance(session: Session, event: SessionEvent): Session | undefined {
-  if (isTerminal(session.state)) return undefined;
   const next = (change: Partial<Session>): Session => ({ ...create(SessionSchema, session), ...change });
+  const ended = (atMs: number, outcome: TranscriptOutcome | undefined): Partial<Session> => ({
+    endTime: timestampFromMs(atMs),
+    paused: false,
+    ...(outcome && { transcriptState: outcome.state, transcriptMessage: outcome.message }),
+  });
+  if (event.type === 'transcript') {
+    if (!isTerminal(session.state) || session.transcriptState !== TranscriptState.PENDING) return undefined;
+    return next({ transcriptState: event.transcript.state, transcriptMessage: event.transcript.message });
+  }
+  if (isTerminal(session.state)) return undefined;
   switch (event.type) {
     case 'ready':
       if (session.state !== SessionState.CREATING) return undefined;
@@ -33,15 +56,15 @@ export function advance(session: Session, event: SessionEvent): Session | undefi
       if (session.state === SessionState.CLOSING) return undefined;
       return next({ state: SessionState.CLOSING, reason: event.reason, message: event.message });
     case 'closed':
-      return next({ state: SessionState.CLOSED, endTime: timestampFromMs(event.atMs), paused: false });
+      return next({ state: SessionState.CLOSED, ...ended(event.atMs, event.transcript) });
     case 'failed': {
       const { reason, message } = event;
-      return next({ state: SessionState.FAILED, reason, message, endTime: timestampFromMs(event.atMs), paused: false });
+      return next({ state: SessionState.FAILED, reason, message, ...ended(event.atMs, event.transcript) });
     }
     case 'lost': {
       const { message } = event;
-      const endTime = timestampFromMs(event.atMs);
-      return next({ state: SessionState.LOST, reason: 'SANDBOX_LOST', message, endTime, paused: false });
+      const end = ended(event.atMs, event.transcript);
+      return next({ state: SessionState.LOST, reason: 'SANDBOX_LOST', message, ...end });
     }
     case 'paused':
       return session.state === SessionState.READY && !session.paused ? next({ paused: true }) : undefined;

@@ -680,6 +680,81 @@ export declare type Execution = Message<"assay.v1.Execution"> & {
 export declare const ExecutionSchema: GenMessage<Execution>;
 
 /**
+ * GetTranscriptRequest says what to read.
+ *
+ * @generated from message assay.v1.GetTranscriptRequest
+ */
+export declare type GetTranscriptRequest = Message<"assay.v1.GetTranscriptRequest"> & {
+  /**
+   * The session's id.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * One execution only. Empty: all.
+   *
+   * @generated from field: string execution_id = 2;
+   */
+  executionId: string;
+
+  /**
+   * The cursor of the last event that was read. Empty: from the beginning.
+   *
+   * @generated from field: string cursor = 3;
+   */
+  cursor: string;
+
+  /**
+   * Leave output and gaps out.
+   *
+   * @generated from field: bool without_output = 4;
+   */
+  withoutOutput: boolean;
+};
+
+/**
+ * Describes the message assay.v1.GetTranscriptRequest.
+ * Use `create(GetTranscriptRequestSchema)` to create a new message.
+ */
+export declare const GetTranscriptRequestSchema: GenMessage<GetTranscriptRequest>;
+
+/**
+ * GetTranscriptResponse carries one event at its place in the session's log.
+ *
+ * @generated from message assay.v1.GetTranscriptResponse
+ */
+export declare type GetTranscriptResponse = Message<"assay.v1.GetTranscriptResponse"> & {
+  /**
+   * When it happened.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 1;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * Opaque: goes on after this event when it is given to GetTranscript or FollowSession.
+   *
+   * @generated from field: string cursor = 2;
+   */
+  cursor: string;
+
+  /**
+   * The event.
+   *
+   * @generated from field: assay.v1.TranscriptEvent event = 3;
+   */
+  event?: TranscriptEvent | undefined;
+};
+
+/**
+ * Describes the message assay.v1.GetTranscriptResponse.
+ * Use `create(GetTranscriptResponseSchema)` to create a new message.
+ */
+export declare const GetTranscriptResponseSchema: GenMessage<GetTranscriptResponse>;
+
+/**
  * TranscriptEvent is one thing that an execution of a session did, as the session's log tells it.
  *
  * @generated from message assay.v1.TranscriptEvent
@@ -1452,6 +1527,17 @@ export declare const ExecutionService: GenService<{
     methodKind: "unary";
     input: typeof ResizeTerminalRequestSchema;
     output: typeof ResizeTerminalResponseSchema;
+  },
+  /**
+   * GetTranscript streams what the executions of a session, or one of them, did until now, in order: commands, times, output, outcomes. It ends
+   * there, where SessionService.FollowSession goes on. It works the same for a session that has ended, for as long as its transcript is kept.
+   *
+   * @generated from rpc assay.v1.ExecutionService.GetTranscript
+   */
+  getTranscript: {
+    methodKind: "server_streaming";
+    input: typeof GetTranscriptRequestSchema;
+    output: typeof GetTranscriptResponseSchema;
   },
 }>;
 

@@ -136,6 +136,20 @@ export declare type Session = Message<"assay.v1.Session"> & {
    * @generated from field: string forked_from = 18;
    */
   forkedFrom: string;
+
+  /**
+   * Whether what happened in the session can be read now that it has ended. Unspecified while it lives, and for one in which nothing ever ran.
+   *
+   * @generated from field: assay.v1.TranscriptState transcript_state = 31;
+   */
+  transcriptState: TranscriptState;
+
+  /**
+   * Why the transcript is MISSING, or still PENDING: one sentence.
+   *
+   * @generated from field: string transcript_message = 32;
+   */
+  transcriptMessage: string;
 };
 
 /**
@@ -701,6 +715,60 @@ export declare type CloseSessionResponse = Message<"assay.v1.CloseSessionRespons
 export declare const CloseSessionResponseSchema: GenMessage<CloseSessionResponse>;
 
 /**
+ * FollowSessionRequest says what to follow, and from where.
+ *
+ * @generated from message assay.v1.FollowSessionRequest
+ */
+export declare type FollowSessionRequest = Message<"assay.v1.FollowSessionRequest"> & {
+  /**
+   * The session's id.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * The cursor of the last event that was read: nothing after it is missing and nothing before it comes again. Empty: from the beginning.
+   *
+   * @generated from field: string cursor = 2;
+   */
+  cursor: string;
+
+  /**
+   * Leave output and gaps out.
+   *
+   * @generated from field: bool without_output = 3;
+   */
+  withoutOutput: boolean;
+};
+
+/**
+ * Describes the message assay.v1.FollowSessionRequest.
+ * Use `create(FollowSessionRequestSchema)` to create a new message.
+ */
+export declare const FollowSessionRequestSchema: GenMessage<FollowSessionRequest>;
+
+/**
+ * FollowSessionResponse carries one event.
+ *
+ * @generated from message assay.v1.FollowSessionResponse
+ */
+export declare type FollowSessionResponse = Message<"assay.v1.FollowSessionResponse"> & {
+  /**
+   * The event.
+   *
+   * @generated from field: assay.v1.SessionEvent event = 1;
+   */
+  event?: SessionEvent | undefined;
+};
+
+/**
+ * Describes the message assay.v1.FollowSessionResponse.
+ * Use `create(FollowSessionResponseSchema)` to create a new message.
+ */
+export declare const FollowSessionResponseSchema: GenMessage<FollowSessionResponse>;
+
+/**
  * SessionEvent is one thing that happened in a session, at its place in the session's log.
  *
  * @generated from message assay.v1.SessionEvent
@@ -956,6 +1024,46 @@ export enum SessionState {
 export declare const SessionStateSchema: GenEnum<SessionState>;
 
 /**
+ * TranscriptState says what became of an ended session's transcript.
+ *
+ * @generated from enum assay.v1.TranscriptState
+ */
+export enum TranscriptState {
+  /**
+   * There is none yet, and no need for one.
+   *
+   * @generated from enum value: TRANSCRIPT_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The worker has it and is about to store it.
+   *
+   * @generated from enum value: TRANSCRIPT_STATE_PENDING = 1;
+   */
+  PENDING = 1,
+
+  /**
+   * It is stored, and kept for a time that the server's operator sets.
+   *
+   * @generated from enum value: TRANSCRIPT_STATE_STORED = 2;
+   */
+  STORED = 2,
+
+  /**
+   * It could not be stored.
+   *
+   * @generated from enum value: TRANSCRIPT_STATE_MISSING = 3;
+   */
+  MISSING = 3,
+}
+
+/**
+ * Describes the enum assay.v1.TranscriptState.
+ */
+export declare const TranscriptStateSchema: GenEnum<TranscriptState>;
+
+/**
  * SessionService makes and ends sessions: live sandboxes whose filesystem keeps its state.
  *
  * @generated from service assay.v1.SessionService
@@ -1040,6 +1148,17 @@ export declare const SessionService: GenService<{
     methodKind: "unary";
     input: typeof CloseSessionRequestSchema;
     output: typeof CloseSessionResponseSchema;
+  },
+  /**
+   * FollowSession streams what happens in a session, from its beginning or from after a cursor, and ends after its terminal state. It works the
+   * same for a session that has ended, for as long as its transcript is kept. Following keeps no session from its idle timeout.
+   *
+   * @generated from rpc assay.v1.SessionService.FollowSession
+   */
+  followSession: {
+    methodKind: "server_streaming";
+    input: typeof FollowSessionRequestSchema;
+    output: typeof FollowSessionResponseSchema;
   },
 }>;
 

@@ -23,6 +23,8 @@ export interface Journal {
   started(number: bigint, timeMs: number): void;
   /** Output was stored. Written soon, together with what comes right after it in the same stream. */
   output(number: bigint, stream: Stream, from: number, to: number): void;
+  /** Writes what is to be written soon. */
+  flush(): void;
   /** Calls back when everything appended so far is written. */
   whenWritten(callback: () => void): void;
   /** Calls back after every write. Returns what ends that. */
@@ -101,6 +103,9 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
       if (closed) throw new Error(`the journal ${path} is closed`);
       extents.add(number, stream, from, to);
       schedule(Math.min(outputLongestMs, soonMs * 2 ** Math.floor(size / outputStepBytes)));
+    },
+    flush() {
+      if (!closed) write();
     },
     whenWritten(callback) {
       if (waiting.length === 0) callback();

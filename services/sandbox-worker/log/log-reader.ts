@@ -28,6 +28,8 @@ export interface LogQuery {
   readonly withoutOutput: boolean;
   /** Only this execution's events. */
   readonly number: bigint | undefined;
+  /** Each record's gap is told by itself, so that a cursor from elsewhere falls between them. */
+  readonly separateGaps?: boolean;
   /** The part of a stream that is told as a gap although it is there. */
   readonly omitted?: (execution: ReadableExecution, stream: Stream) => { from: number; to: number } | undefined;
 }
@@ -49,8 +51,10 @@ const silentRecords = 256;
 interface Gap {
   readonly execution: ReadableExecution;
   readonly extent: OutputExtent;
-  from: number;
-  to: number;
+  readonly from: number;
+  readonly to: number;
+  /** The place after it. */
+  readonly after: LogCursor;
 }
 
 export function createLogReader(source: LogSource, query: LogQuery): LogReader {
@@ -59,23 +63,18 @@ export function createLogReader(source: LogSource, query: LogQuery): LogReader {
   let gap: Gap | undefined;
   let closed = false;
 
-  function place(event: LogEvent): SessionEvent {
-    return toSessionEvent(event, { position, offset });
-  }
-
   /** Gaps are told late, so that those that follow each other are one. */
   function* tellGap(): Generator<SessionEvent, void> {
     if (gap === undefined) return;
-    const { execution, extent, from, to } = gap;
+    const { execution, extent, from, to, after } = gap;
     gap = undefined;
-    yield place(gapOf(execution, extent.timeMs, extent.stream, { from, to }));
+    yield toSessionEvent(gapOf(execution, extent.timeMs, extent.stream, { from, to }), after);
   }
 
-  function extendGap({ number, stream }: OutputExtent, to: number): boolean {
-    const same = gap?.extent.number === number && gap.extent.stream === stream && gap.to === offset;
-    if (gap === undefined || !same) return false;
-    gap.to = to;
-    return true;
+  /** Whether a gap at the offset is one with the gap before it. */
+  function goesOn({ number, stream, from }: OutputExtent): boolean {
+    if (query.separateGaps && offset === from) return false;
+    return gap?.extent.number === number && gap.extent.stream === stream && gap.to === offset;
   }
 
   /** What stands at the offset: bytes, a gap up to somewhere, or nothing yet. */
@@ -96,18 +95,15 @@ export function createLogReader(source: LogSource, query: LogQuery): LogReader {
     while (execution !== undefined && offset < extent.to) {
       const found = look(execution, extent);
       if (found === undefined) return false;
-      if (typeof found === 'number') {
-        if (!extendGap(extent, found)) {
-          yield* tellGap();
-          gap = { execution, extent, from: offset, to: found };
-        }
-        offset = found;
-      } else {
-        yield* tellGap();
-        const event = outputOf(execution, extent.timeMs, extent.stream, offset, found);
-        offset += found.length;
-        yield place(event);
-      }
+      const from = offset;
+      const to = typeof found === 'number' ? found : from + found.length;
+      // The end of a record is the beginning of the next, in every reader alike.
+      const after = to === extent.to ? { position: entry.next, offset: 0 } : { position, offset: to };
+      const joined = typeof found === 'number' && goesOn(extent) ? gap : undefined;
+      if (joined === undefined) yield* tellGap();
+      offset = to;
+      if (typeof found === 'number') gap = { execution, extent, from: joined?.from ?? from, to, after };
+      else yield toSessionEvent(outputOf(execution, extent.timeMs, extent.stream, from, found), after);
     }
     execution?.rest();
     position = entry.next;
@@ -128,7 +124,7 @@ export function createLogReader(source: LogSource, query: LogQuery): LogReader {
       if (event !== undefined) yield* tellGap();
       position = entry.next;
       offset = 0;
-      if (event !== undefined) yield place(event);
+      if (event !== undefined) yield toSessionEvent(event, { position, offset });
     }
     yield* tellGap();
   }

@@ -90,6 +90,8 @@ export function createSessionLog(journal: Journal, records: readonly JournalReco
     },
     async *follow(query, signal) {
       closing.signal.throwIfAborted();
+      // What a caller was told before it asked is to be found.
+      if (query.untilNow) journal.flush();
       const { size } = journal;
       if (query.cursor.position > size) {
         throw new DomainError('INVALID_CURSOR', 'cursor: beyond the end of the log', { field: 'cursor' });

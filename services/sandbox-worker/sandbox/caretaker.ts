@@ -1,5 +1,5 @@
 import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
-import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type Session, SessionState, TranscriptState } from '../../../gen/assay/v1/session_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { ContainerSummary, Engine } from '../docker/engine.ts';
@@ -48,7 +48,8 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       return !records.owes(session.sessionId) && !sandboxes.holds(session.sessionId);
     });
     await Promise.all(unheld.map((record) => takeUp(record, bySession.get(record.session?.sessionId ?? ''))));
-    await removeUnowned(owners);
+    for (const record of mine) if (isUnarchived(record)) archive(record);
+    await removeUnowned(owners, mine);
     // One whose record could not be written when it left the warm pool; the store has answered since.
     const recorded = new Set(mine.map(({ session }) => session?.sessionId));
     for (const sandbox of before) if (!recorded.has(sandbox.sessionId)) await sandboxes.dropUnrecorded(sandbox);
@@ -61,8 +62,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     const { sessionId } = session;
     if (session.state === SessionState.CLOSING) {
       if (container !== undefined) await engine.remove(container.id);
-      slots.open(sessionId).remove();
-      await records.put(project, sessionId, { type: 'closed', atMs: Date.now() });
+      await sandboxes.finish(record, { type: 'closed' });
       return;
     }
     const alive = container !== undefined && (container.state === 'running' || container.state === 'paused');
@@ -82,23 +82,33 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
         return;
       }
       if (container !== undefined) await engine.remove(container.id);
-      slots.open(sessionId).remove();
-      await records.put(project, sessionId, {
-        type: 'lost',
-        message: 'the worker came back without this session: its container is gone',
-        atMs: Date.now(),
-      });
+      const message = 'the worker came back without this session: its container is gone';
+      await sandboxes.finish(record, { type: 'lost', message });
     }
   }
 
+  function isUnarchived({ session }: SessionRecord): boolean {
+    if (session?.transcriptState !== TranscriptState.PENDING) return false;
+    return !records.owes(session.sessionId) && !sandboxes.holds(session.sessionId);
+  }
+
+  /** Nobody waits for it: the store may be slow, or full. */
+  function archive(record: SessionRecord): void {
+    sandboxes.finish(record).catch((error) => {
+      log.warn({ session_id: record.session?.sessionId, err: error }, 'a session could not be archived');
+    });
+  }
+
   /** Whatever carries our label, or lies in our directory, and has no sandbox by now. The records were read before. */
-  async function removeUnowned(owners: ReadonlyMap<ContainerSummary, string>): Promise<void> {
+  async function removeUnowned(owners: ReadonlyMap<ContainerSummary, string>, mine: SessionRecord[]): Promise<void> {
     for (const [container, owner] of owners) {
       if (sandboxes.holds(owner) || pool.holds(owner)) continue;
       log.warn({ container: container.id }, 'removing a container that no session owns');
       await engine.remove(container.id);
     }
     const owned = new Set(owners.values());
+    // One that ended since the records were read may still need its directory.
+    for (const { session } of mine) if (session !== undefined && !isOver(session)) owned.add(session.sessionId);
     for (const name of slots.list()) {
       if (!sandboxes.holds(name) && !pool.holds(name) && !owned.has(name)) slots.open(name).remove();
     }
@@ -171,6 +181,11 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       await sweeping;
     },
   };
+}
+
+/** Whether nothing is left to be done for it. */
+function isOver({ state, transcriptState }: Session): boolean {
+  return isTerminal(state) && transcriptState !== TranscriptState.PENDING;
 }
 
 function isAlive(container: ContainerSummary): boolean {

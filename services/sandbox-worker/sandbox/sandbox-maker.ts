@@ -4,8 +4,9 @@ import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import type { ExecutionCgroups } from '../cgroup/execution-cgroup.ts';
 import type { ContainerFiles, ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import type { CompleteLog } from '../log/transcript.ts';
 import { environmentOf } from './environment.ts';
-import { openSandbox, type Sandbox, type SandboxLimits } from './sandbox.ts';
+import { openRemains, openSandbox, type Sandbox, type SandboxLimits } from './sandbox.ts';
 import type { Slot, Slots } from './slot.ts';
 
 export const guestTimeoutMs = 20_000;
@@ -45,8 +46,12 @@ export interface SandboxMaker {
   reopen(slot: Slot, containerId: string): Promise<Sandbox>;
   /** The container runs: its executions get cgroups, and processes are prepared. */
   enter(sandbox: Sandbox, pid: number): void;
-  /** Removes everything a sandbox has, in the order that leaves nothing unowned. */
+  /** Removes all of a sandbox but its directory, in the order that leaves nothing unowned. */
+  end(sandbox: Sandbox, message: string): Promise<void>;
+  /** The same, and the directory. */
   discard(sandbox: Sandbox, message: string): Promise<void>;
+  /** The log that lies in the directory of a sandbox that is gone. Undefined: none does. */
+  remains(slot: Slot, message: string): CompleteLog | undefined;
 }
 
 export function createSandboxMaker({ engine, cgroups, slots, limits, log }: SandboxMakerDeps): SandboxMaker {
@@ -96,12 +101,16 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
       if (sandbox.cgroups === undefined && cgroups.kind !== 'none') limits.meter.cgroupFailures.container += 1;
       sandbox.executions.prepare();
     },
-    async discard(sandbox, message) {
+    async end(sandbox, message) {
       sandbox.executions.lose(message);
       await sandbox.release();
       if (sandbox.file.containerId !== '') await engine.remove(sandbox.file.containerId);
+    },
+    async discard(sandbox, message) {
+      await maker.end(sandbox, message);
       sandbox.slot.remove();
     },
+    remains: (slot, message) => openRemains(slot, limits, message),
   };
   return maker;
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { type ResourceLimits, ResourceLimitsSchema } from '../../../gen/assay/v1/session_pb.js';
 import type { JournalRecord, SandboxFile } from '../../../gen/assay/worker/v1/worker_pb.js';
@@ -7,10 +8,11 @@ import type { Tracing } from '../../shared/tracing.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
 import type { ExecutionHost } from '../execution/execution.ts';
 import { createExecutions, type ExecutionLimits, type Executions } from '../execution/executions.ts';
-import { openJournal } from '../execution/journal.ts';
+import { type Journal, openJournal } from '../execution/journal.ts';
 import type { SpoolBudget } from '../execution/spool-budget.ts';
 import { type GuestLink, listenForGuest } from '../guest/link.ts';
 import { createSessionLog, type SessionLog } from '../log/session-log.ts';
+import type { CompleteLog } from '../log/transcript.ts';
 import type { Meter } from '../meter.ts';
 import type { Slot } from './slot.ts';
 
@@ -52,6 +54,8 @@ export interface Sandbox {
   guestReady(timeoutMs: number): Promise<void>;
   /** Frees what the worker holds of it: the socket, the journal. */
   release(): Promise<void>;
+  /** Its whole log, once it was released. */
+  completeLog(): CompleteLog;
 }
 
 /** Opens the worker's side of a sandbox: journal, socket, executions. The container may come later, or be there already. */
@@ -110,6 +114,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
       journal.close();
       executions.release();
     },
+    completeLog: () => completeLogOf(slot, journal, executions),
   };
 
   link = await listenForGuest(
@@ -133,12 +138,33 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
   return sandbox;
 }
 
+/** The log of a sandbox of which nothing but its directory is left. Undefined: not even that. */
+export function openRemains(slot: Slot, limits: SandboxLimits, message: string): CompleteLog | undefined {
+  if (!existsSync(slot.journalPath)) return undefined;
+  const { journal, records } = openJournal(slot.journalPath);
+  const wires = { send() {}, cgroups: () => undefined, unplaced() {} };
+  const executions = executionsOf(slot, slot.load(), limits, records, journal, wires);
+  executions.lose(message);
+  journal.close();
+  executions.release();
+  return completeLogOf(slot, journal, executions);
+}
+
+function completeLogOf(slot: Slot, journal: Journal, executions: Executions): CompleteLog {
+  return {
+    path: slot.journalPath,
+    size: journal.size,
+    execution: executions.at,
+    executions: executions.list(0n, Number.POSITIVE_INFINITY),
+  };
+}
+
 function executionsOf(
   slot: Slot,
   file: SandboxFile,
   limits: SandboxLimits,
   records: JournalRecord[],
-  journal: ReturnType<typeof openJournal>['journal'],
+  journal: Journal,
   wires: Pick<ExecutionHost, 'send' | 'cgroups' | 'unplaced'>,
 ): Executions {
   return createExecutions(

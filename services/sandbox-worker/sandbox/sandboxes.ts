@@ -9,6 +9,7 @@ import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts'
 import { stateOf } from '../log/session-log.ts';
 import type { Meter } from '../meter.ts';
 import type { Networks } from '../network/networks.ts';
+import type { Burial } from './burial.ts';
 import { type Origin, originOf } from './fork.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
@@ -26,6 +27,7 @@ export interface SandboxesDeps {
   readonly engine: Engine;
   readonly maker: SandboxMaker;
   readonly networks: Networks;
+  readonly burial: Burial;
   readonly meter: Meter;
   readonly pool: WarmPool;
   readonly records: RecordKeeper;
@@ -55,6 +57,8 @@ export interface Sandboxes {
   /** Removes everything and records the end. `why` is recorded unless the record says already why it closes. */
   close(project: string, sessionId: string, why: { reason: string; message: string }): Promise<void>;
   fail(project: string, sessionId: string, why: { reason: string; message: string }): Promise<void>;
+  /** Archives and removes what is left of a sandbox that is gone, and records that and, if it is given, the end. */
+  finish: Burial['finish'];
   pause(project: string, sessionId: string): Promise<void>;
   resume(project: string, sessionId: string): Promise<void>;
   refresh(project: string, sessionId: string): Promise<void>;
@@ -63,7 +67,7 @@ export interface Sandboxes {
 }
 
 export function createSandboxes(deps: SandboxesDeps): Sandboxes {
-  const { engine, maker, meter, networks, pool, records, slots, log } = deps;
+  const { engine, maker, burial, meter, networks, pool, records, slots, log } = deps;
   const live = new Map<string, Sandbox>();
   const { busy, exclusively } = createTurns();
 
@@ -128,11 +132,15 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     }
   }
 
+  /** From here on nobody finds it: what is closed then must not be written to. */
+  function takeOut({ sessionId }: Sandbox): void {
+    live.delete(sessionId);
+    networks.detach(sessionId);
+  }
+
   /** Removes everything a sandbox has, in the order that leaves nothing unowned. */
   async function discard(sandbox: Sandbox, message: string): Promise<void> {
-    // From here on nobody finds it: what is closed below must not be written to.
-    live.delete(sandbox.sessionId);
-    networks.detach(sandbox.sessionId);
+    takeOut(sandbox);
     await maker.discard(sandbox, message);
   }
 
@@ -204,18 +212,19 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         if (sandbox !== undefined) {
           meter.sandboxEnded(why.reason);
           sandbox.log.tell({ case: 'state', value: stateOf(SessionState.CLOSING, why) });
-          await discard(sandbox, `the session was closed: ${why.message}`);
-        }
-        await records.put(project, sessionId, { type: 'closed', atMs: Date.now() });
+          takeOut(sandbox);
+          await burial.close(sandbox, `the session was closed: ${why.message}`);
+        } else await records.put(project, sessionId, { type: 'closed', atMs: Date.now() });
       }),
-    fail: (project, sessionId, why) =>
+    fail: (_project, sessionId, why) =>
       exclusively(sessionId, async () => {
         const sandbox = live.get(sessionId);
         if (sandbox === undefined) return;
         meter.sandboxEnded(why.reason);
-        await records.put(project, sessionId, { type: 'failed', ...why, atMs: Date.now() });
-        await discard(sandbox, why.message);
+        takeOut(sandbox);
+        await burial.fail(sandbox, why);
       }),
+    finish: (record, end) => exclusively(record.session?.sessionId ?? '', () => burial.finish(record, end)),
     pause: (project, sessionId) =>
       exclusively(sessionId, async () => {
         const sandbox = sandboxes.find(sessionId);

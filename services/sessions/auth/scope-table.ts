@@ -24,6 +24,7 @@ const sessionRows: Rows<typeof SessionService> = {
   resumeSession: 'agent',
   forkSession: 'agent',
   closeSession: 'agent',
+  followSession: 'agent',
 };
 const executionRows: Rows<typeof ExecutionService> = {
   execute: 'agent',
@@ -35,6 +36,7 @@ const executionRows: Rows<typeof ExecutionService> = {
   signalExecution: 'agent',
   cancelExecution: 'agent',
   resizeTerminal: 'agent',
+  getTranscript: 'agent',
 };
 const shellRows: Rows<typeof ShellService> = {
   openShell: 'agent',

@@ -12,8 +12,10 @@ import type { Limits } from '../config.ts';
 import { readExecutionStream } from '../execution/execution-reader.ts';
 import type { ExecutionStreams } from '../execution/execution-stream.ts';
 import type { ExecutionTarget } from '../execution/execution-target.ts';
+import type { SessionFollower } from '../transcript/session-follower.ts';
+import { transcriptOf } from '../transcript/transcript-events.ts';
 import { checkExecutionName, checkSignal, checkWriteInputRequest } from '../validation/execution-request.ts';
-import { checkSessionId } from '../validation/identifier.ts';
+import { checkExecutionId, checkSessionId } from '../validation/identifier.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
 import { checkTerminalSize } from '../validation/terminal-size.ts';
@@ -24,6 +26,7 @@ import { traceparentKey } from './trace.ts';
 export interface ExecutionServiceDeps {
   readonly streams: ExecutionStreams;
   readonly target: ExecutionTarget;
+  readonly follow: SessionFollower;
   readonly client: WorkerClient;
   readonly tokens: PageTokens;
   readonly limits: Limits;
@@ -84,6 +87,12 @@ export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<
       checkExecutionName(request);
       checkTerminalSize('size', request.size);
       return forward(context, request.sessionId, resizeTerminal, { request }, (output) => output.response ?? {});
+    },
+    async *getTranscript({ sessionId, executionId, cursor, withoutOutput }, context) {
+      checkSessionId(sessionId);
+      if (executionId !== '') checkExecutionId(executionId);
+      const query = { sessionId, executionId, cursor, withoutOutput, untilNow: true };
+      yield* transcriptOf(deps.follow(requireCaller(context).project, query, context.signal), query);
     },
   };
 }

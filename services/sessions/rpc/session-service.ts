@@ -8,6 +8,7 @@ import type { SessionForker } from '../session/fork-session.ts';
 import type { SessionLister } from '../session/list-sessions.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { viewOf } from '../session/session-view.ts';
+import type { SessionFollower } from '../transcript/session-follower.ts';
 import { checkSessionId } from '../validation/identifier.ts';
 import {
   checkCreateSessionRequest,
@@ -25,6 +26,7 @@ export interface SessionServiceDeps {
   readonly fork: SessionForker;
   readonly list: SessionLister;
   readonly changes: SessionChanges;
+  readonly follow: SessionFollower;
   readonly limits: Limits;
 }
 
@@ -71,6 +73,11 @@ export function createSessionService(deps: SessionServiceDeps): ServiceImpl<type
       checkSessionId(sessionId);
       const record = await changes.close(requireCaller(context).project, sessionId, context.signal);
       return { session: viewOf(record, workers) };
+    },
+    async *followSession({ sessionId, cursor, withoutOutput }, context) {
+      checkSessionId(sessionId);
+      const query = { sessionId, cursor, withoutOutput, executionId: '', untilNow: false };
+      for await (const event of deps.follow(requireCaller(context).project, query, context.signal)) yield { event };
     },
   };
 }

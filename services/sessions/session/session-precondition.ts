@@ -16,7 +16,7 @@ export function endedError(session: Session): DomainError {
   const { sessionId, state, reason, message } = session;
   const because = [reason, message].filter((part) => part !== '').join(': ');
   const why = because === '' ? '' : ` (${because})`;
-  const text = `session ${sessionId} is ${SessionState[state]}${why}; create a new one`;
+  const text = `session ${sessionId} is ${SessionState[state]}${why}; create a new one, or read this one with GetTranscript`;
   return new DomainError('SESSION_ENDED', text, {
     session_id: sessionId,
     state: SessionState[state],

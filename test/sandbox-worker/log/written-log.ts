@@ -13,7 +13,7 @@ import { createLogReader, type LogQuery } from '../../../services/sandbox-worker
 export interface WrittenLog {
   readonly journal: Journal;
   readonly source: { path: string; execution(number: bigint): Made | undefined };
-  start(number: bigint): void;
+  start(number: bigint, summary?: string): void;
   write(number: bigint, stream: Stream, data: Buffer): void;
   finish(number: bigint): void;
   /** What the streams of an execution hash to. */
@@ -41,12 +41,12 @@ export function writeLog(directory: string): WrittenLog {
   return {
     journal,
     source: { path, execution: (number) => executions.get(number) },
-    start(number) {
+    start(number, summary = `command ${number}`) {
       const spool = (stream: Stream) => createSpool(join(directory, `${number}.${stream}`), minKeptBytes);
       const spools = { 1: spool(1), 2: spool(2) };
       executions.set(number, {
         id: `e${number}`,
-        spec: { summary: `command ${number}`, keptBytes: minKeptBytes },
+        spec: { summary, keptBytes: minKeptBytes },
         drained: false,
         spool: (stream) => spools[stream],
         rest() {

@@ -1,0 +1,95 @@
+import { OutputStream, type TranscriptEvent as WireExecutionEvent } from '../../gen/assay/v1/execution_pb.js';
+import { SessionState, type SessionEvent as WireEvent } from '../../gen/assay/v1/session_pb.js';
+import { type ExecutionResult, type StreamName, toResult } from './execution-event.ts';
+import type { SessionStateName } from './session-info.ts';
+import { toDate } from './time.ts';
+
+/** One thing that an execution of a session did, as the session's log tells it. */
+export type LoggedEvent =
+  | { readonly type: 'started'; readonly executionId: string; readonly summary: string }
+  /** It could not be started; nothing ran. */
+  | {
+      readonly type: 'refused';
+      readonly executionId: string;
+      readonly summary: string;
+      readonly reason: string;
+      readonly message: string;
+    }
+  | { readonly type: StreamName; readonly executionId: string; readonly offset: number; readonly data: Uint8Array }
+  /** The bytes `from` (included) to `to` (excluded) are not kept. */
+  | {
+      readonly type: 'gap';
+      readonly executionId: string;
+      readonly stream: StreamName;
+      readonly from: number;
+      readonly to: number;
+    }
+  | { readonly type: 'finished'; readonly executionId: string; readonly result: ExecutionResult };
+
+/** What a place in a session's log adds to an event. */
+export interface Placed {
+  readonly time: Date | undefined;
+  /** Goes on after this event when it is given to `follow`; empty in a heartbeat. */
+  readonly cursor: string;
+}
+
+export type TranscriptEvent = LoggedEvent & Placed;
+
+/** One thing that happened in a session. A terminal state is the last. */
+export type SessionEvent = Placed &
+  (
+    | LoggedEvent
+    | {
+        readonly type: 'state';
+        readonly state: SessionStateName;
+        readonly reason: string;
+        readonly message: string;
+        readonly paused: boolean;
+      }
+    /** The session has ended and its log cannot be read from here on. */
+    | { readonly type: 'missing'; readonly message: string }
+    | { readonly type: 'heartbeat'; readonly state: SessionStateName }
+  );
+
+/** Undefined: an event of a newer server that this client does not know. */
+export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent | undefined {
+  const placed = { time: toDate(time), cursor };
+  switch (event.case) {
+    case 'execution': {
+      const logged = toLoggedEvent(event.value);
+      return logged && { ...placed, ...logged };
+    }
+    case 'state': {
+      const { state, reason, message, paused } = event.value;
+      return { ...placed, type: 'state', state: SessionState[state] as SessionStateName, reason, message, paused };
+    }
+    case 'missing':
+      return { ...placed, type: 'missing', message: event.value.message };
+    case 'heartbeat':
+      return { ...placed, type: 'heartbeat', state: SessionState[event.value.state] as SessionStateName };
+    default:
+      return undefined;
+  }
+}
+
+export function toLoggedEvent({ executionId, event }: WireExecutionEvent): LoggedEvent | undefined {
+  switch (event.case) {
+    case 'started':
+      return { type: 'started', executionId, summary: event.value.summary };
+    case 'refused': {
+      const { summary, reason, message } = event.value;
+      return { type: 'refused', executionId, summary, reason, message };
+    }
+    case 'stdout':
+    case 'stderr':
+      return { type: event.case, executionId, offset: Number(event.value.offset), data: event.value.data };
+    case 'gap': {
+      const stream = event.value.stream === OutputStream.STDERR ? 'stderr' : 'stdout';
+      return { type: 'gap', executionId, stream, from: Number(event.value.from), to: Number(event.value.to) };
+    }
+    case 'finished':
+      return event.value.result && { type: 'finished', executionId, result: toResult(event.value.result) };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,187 @@
+import { create, fromBinary } from '@bufbuild/protobuf';
+import { type Timestamp, timestampNow } from '@bufbuild/protobuf/wkt';
+import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import {
+  type Session,
+  type SessionEvent,
+  SessionEventSchema,
+  SessionState,
+  TranscriptState,
+} from '../../../gen/assay/v1/session_pb.js';
+import { FollowSandboxResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError, type Reason } from '../../shared/domain-error.ts';
+import { isTerminal } from '../../shared/session-state.ts';
+import type { TranscriptReader } from '../../shared/store/transcript-store.ts';
+import { readExecutionStream } from '../execution/execution-reader.ts';
+import type { SessionDirectory } from '../session/session-directory.ts';
+import { unreachableError } from '../session/session-precondition.ts';
+import { sessionOf, viewOf } from '../session/session-view.ts';
+import type { Cursors } from '../validation/cursor.ts';
+import type { WorkerClient } from '../worker/worker-client.ts';
+import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { parsePlace } from './log-place.ts';
+import { type LogSelection, readTranscript } from './transcript-reader.ts';
+
+export interface FollowQuery extends LogSelection {
+  readonly sessionId: string;
+  /** As it was given out with an event; empty: from the beginning. */
+  readonly cursor: string;
+  /** Return after what has happened until now. */
+  readonly untilNow: boolean;
+}
+
+/** What happened in a session, wherever its log is: on its worker while it lives, in the archive when it has ended. */
+export type SessionFollower = (
+  project: string,
+  query: FollowQuery,
+  signal: AbortSignal,
+) => AsyncGenerator<SessionEvent, void>;
+
+export interface SessionFollowerDeps {
+  readonly sessions: SessionDirectory;
+  readonly workers: WorkerDirectory;
+  readonly client: WorkerClient;
+  readonly transcripts: TranscriptReader;
+  readonly cursors: Cursors;
+}
+
+/** Places beside those that workers give out: the session was asked for; its log was found missing; all is told. */
+const beginning = '0.0';
+const gone = 'gone';
+const end = 'end';
+
+const heartbeatMs = 10_000;
+const shortestWaitMs = 50;
+const longestWaitMs = 1_000;
+
+/** The session's worker will be asked again, or the archive: the log is on its way from the one to the other. */
+const passing: ReadonlySet<Reason> = new Set([
+  'WORKER_UNREACHABLE',
+  'SESSION_UNREACHABLE',
+  'SESSION_ENDED',
+  'SESSION_NOT_FOUND',
+  'SHUTTING_DOWN',
+  'STORE_UNAVAILABLE',
+]);
+
+export function createSessionFollower(deps: SessionFollowerDeps): SessionFollower {
+  const { sessions, workers, client, transcripts, cursors } = deps;
+
+  /** From the session's worker. Ends only with `untilNow`; else it throws when the sandbox is closed. */
+  async function* live(session: Session, query: FollowQuery, place: string, signal: AbortSignal) {
+    const { sessionId } = session;
+    const { address } = requireWorker(workers, session);
+    const { withoutOutput, executionId, untilNow } = query;
+    const request = { sessionId, cursor: place, withoutOutput, executionId, untilNow };
+    const stream = await client.openStream(address, WorkerService.method.followSandbox, request);
+    for await (const message of readExecutionStream({ stream, address, sessionId, executionId }, signal)) {
+      const { event } = fromBinary(FollowSandboxResponseSchema, message);
+      if (event !== undefined) yield event;
+    }
+  }
+
+  /** From the archive, then the state that the session ended in. */
+  async function* ended(project: string, session: Session, query: FollowQuery, place: string) {
+    const { sessionId, transcriptState, transcriptMessage } = session;
+    const missing = (message: string) => eventOf(undefined, gone, { case: 'missing', value: { message } });
+    if (place !== gone && transcriptState === TranscriptState.MISSING) yield missing(transcriptMessage);
+    if (place !== gone && transcriptState === TranscriptState.STORED) {
+      const pieces = await transcripts.get(project, sessionId);
+      if (pieces === undefined) yield missing('the transcript was kept for a time, which has passed');
+      else yield* readTranscript(pieces, parsePlace(place), query);
+    }
+    yield stateEvent(session, session.endTime, end);
+  }
+
+  /** The record when it has changed, or after a while as it is then. */
+  async function next(project: string, record: SessionRecord, ms: number, signal: AbortSignal): Promise<SessionRecord> {
+    const { sessionId, state, transcriptState } = sessionOf(record);
+    const changed = (found: SessionRecord): boolean =>
+      sessionOf(found).state !== state || sessionOf(found).transcriptState !== transcriptState;
+    try {
+      const either = AbortSignal.any([signal, AbortSignal.timeout(ms)]);
+      return await sessions.until(project, sessionId, changed, either);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof DomainError && !passing.has(error.reason)) throw error;
+      return record;
+    }
+  }
+
+  async function* follow(project: string, query: FollowQuery, signal: AbortSignal) {
+    const { sessionId } = query;
+    let record = await sessions.fresh(project, sessionId);
+    let place = query.cursor === '' ? '' : cursors.open(project, sessionId, query.cursor);
+    if (place === end) return;
+    if (place === '') {
+      yield stateEvent({ state: SessionState.CREATING }, sessionOf(record).createTime, beginning);
+      place = beginning;
+    }
+    let waitMs = shortestWaitMs;
+    let toldMs = performance.now();
+    for (;;) {
+      const session = sessionOf(record);
+      if (isTerminal(session.state) && session.transcriptState !== TranscriptState.PENDING) {
+        return yield* ended(project, session, query, place);
+      }
+      if (query.untilNow && session.state === SessionState.CREATING) return;
+      if (session.state === SessionState.READY) {
+        try {
+          for await (const event of live(session, query, place, signal)) {
+            if (event.cursor !== '') place = event.cursor;
+            waitMs = shortestWaitMs;
+            yield event;
+            toldMs = performance.now();
+          }
+          if (query.untilNow) return;
+        } catch (error) {
+          if (!isPassing(error, query)) throw error;
+        }
+      } else if (query.untilNow) requireWorker(workers, session);
+      record = await next(project, record, waitMs, signal);
+      waitMs = Math.min(2 * waitMs, longestWaitMs);
+      if (performance.now() - toldMs < heartbeatMs) continue;
+      yield eventOf(undefined, '', { case: 'heartbeat', value: { state: viewOf(record, workers).state } });
+      toldMs = performance.now();
+    }
+  }
+
+  return async function* (project, query, signal) {
+    for await (const event of follow(project, query, signal)) {
+      if (event.cursor !== '') event.cursor = cursors.make(project, query.sessionId, event.cursor);
+      yield event;
+    }
+  };
+}
+
+function requireWorker(workers: WorkerDirectory, { sessionId, workerId }: Session): { address: string } {
+  const worker = workers.peek(workerId);
+  if (worker?.reachable) return worker.record;
+  throw unreachableError(sessionId, workerId, 'its log can be read when it is back');
+}
+
+/** Whoever wants only what there is now is told that its worker is away; whoever follows waits for it. */
+function isPassing(error: unknown, { untilNow }: FollowQuery): boolean {
+  if (!(error instanceof DomainError) || !passing.has(error.reason)) return false;
+  return !untilNow || error.reason === 'SESSION_ENDED';
+}
+
+function stateEvent(
+  { state, reason = '', message = '', paused = false }: Partial<Session> & { state: SessionState },
+  time: Timestamp | undefined,
+  place: string,
+): SessionEvent {
+  return eventOf(time, place, {
+    case: 'state',
+    value: { $typeName: 'assay.v1.SessionStateChanged', state, reason, message, paused },
+  });
+}
+
+type Told =
+  | Extract<SessionEvent['event'], { case: 'state' }>
+  | { case: 'missing'; value: { message: string } }
+  | { case: 'heartbeat'; value: { state: SessionState } };
+
+function eventOf(time: Timestamp | undefined, place: string, event: Told): SessionEvent {
+  return create(SessionEventSchema, { time: time ?? timestampNow(), cursor: place, event });
+}

@@ -1,0 +1,10 @@
+/** What remains of sessions that have ended: one transcript each, kept for a time. */
+export interface TranscriptReader {
+  /** The transcript in pieces, read as they are taken. Undefined: there is none, or not any more. */
+  get(project: string, sessionId: string): Promise<AsyncGenerator<Uint8Array, void> | undefined>;
+}
+
+export interface TranscriptStore extends TranscriptReader {
+  /** Stores all of it or nothing, in place of an earlier one. Rejects with STORE_UNAVAILABLE, also where it is full. */
+  put(project: string, sessionId: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+}
