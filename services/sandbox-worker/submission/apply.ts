@@ -1,9 +1,9 @@
-import { Worker } from 'node:worker_threads';
 import { DomainError } from '../../shared/domain-error.ts';
-import type { ApplyNews, ApplyOrder } from './apply-thread.ts';
+import type { ApplyNews } from './apply-work.ts';
 import type { Manifests } from './manifests.ts';
 import type { SubmissionRules } from './rules.ts';
 import type { SubmissionStore } from './submission-store.ts';
+import type { SubmissionThreads } from './submission-threads.ts';
 
 export type Applied = ApplyNews;
 
@@ -24,19 +24,26 @@ export interface ApplyTarget {
 export interface ApplyDeps {
   readonly manifests: Manifests;
   readonly store: SubmissionStore;
+  readonly threads: SubmissionThreads;
   readonly timeoutMs?: number;
 }
 
-const heapMebibytes = 1_024;
-
-export function createApplier({ manifests, store, timeoutMs = 120_000 }: ApplyDeps): Applier {
+export function createApplier({ manifests, store, threads, timeoutMs = 120_000 }: ApplyDeps): Applier {
   return {
     async apply(digest, { imageId, upper }, rules) {
       const manifest = await manifests.of(imageId);
       const local = await store.fetch(digest);
       if (local === undefined) throw failed(new Error(`submission ${digest} is not in the store`));
+      const order = { file: local.file, digest, upper, imageId, manifest, rules };
       try {
-        return await runThread({ file: local.file, digest, upper, imageId, manifest, rules }, timeoutMs);
+        return await threads.use(async (thread) => {
+          thread.send({ kind: 'apply', order });
+          const news = await thread.next(timeoutMs);
+          if (news.kind !== 'applied' && news.kind !== 'invalid') throw new Error('its thread spoke out of turn');
+          return news;
+        });
+      } catch (error) {
+        throw failed(error);
       } finally {
         await local.release();
       }
@@ -44,26 +51,7 @@ export function createApplier({ manifests, store, timeoutMs = 120_000 }: ApplyDe
   };
 }
 
-async function runThread(order: ApplyOrder, timeoutMs: number): Promise<ApplyNews> {
-  const thread = new Worker(new URL('./apply-thread.ts', import.meta.url), {
-    workerData: order,
-    resourceLimits: { maxOldGenerationSizeMb: heapMebibytes },
-  });
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    return await new Promise<ApplyNews>((resolve, reject) => {
-      timer = setTimeout(() => reject(failed(new Error(`it took more than ${timeoutMs} ms`))), timeoutMs);
-      thread.on('message', resolve);
-      thread.on('error', (error: Error) => reject(failed(error)));
-      thread.on('exit', () => reject(failed(new Error('it ended early'))));
-    });
-  } finally {
-    clearTimeout(timer);
-    // Nothing may write there once the container starts.
-    await thread.terminate();
-  }
-}
-
-function failed(error: Error): DomainError {
-  return new DomainError('INTERNAL', `applying a submission failed: ${error.message}`, {}, { cause: error });
+function failed(error: unknown): DomainError {
+  const said = error instanceof Error ? error.message : String(error);
+  return new DomainError('INTERNAL', `applying a submission failed: ${said}`, {}, { cause: error });
 }

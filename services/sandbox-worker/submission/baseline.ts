@@ -1,5 +1,5 @@
 import { type BytePath, join } from './byte-path.ts';
-import type { ManifestEntry } from './manifest.ts';
+import { type ManifestEntry, readManifest } from './manifest.ts';
 import type { TreeEntry } from './tree-entry.ts';
 
 export interface BaselineNode {
@@ -27,6 +27,19 @@ export function createBaseline(entries: readonly ManifestEntry[]): Baseline {
     nodes.get(path.slice(0, Math.max(slash, 0)))?.children.set(path.slice(slash + 1), node);
   }
   return { at: (path) => nodes.get(path), size: nodes.size };
+}
+
+const remembered = 4;
+const loaded = new Map<string, Baseline>();
+
+/** What a manifest says about a directory; the latest few are remembered. A manifest never changes. */
+export function loadBaseline(manifest: string, imageId: string, directory: BytePath): Baseline {
+  const key = JSON.stringify([manifest, imageId, directory]);
+  const baseline = loaded.get(key) ?? createBaseline(readManifest(manifest, imageId, directory));
+  loaded.delete(key);
+  loaded.set(key, baseline);
+  for (const oldest of loaded.keys()) if (loaded.size > remembered) loaded.delete(oldest);
+  return baseline;
 }
 
 /** Whether something below the node, by its path, is such. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { type BytePath, comparePaths, isPlain } from './byte-path.ts';
 import { type TarHeader, typeFlags } from './tar-header.ts';
@@ -57,8 +57,9 @@ export function writeManifest(file: string, imageId: string, entries: readonly M
     JSON.stringify([path, kind, mode, uid, gid, size, content] satisfies Line),
   );
   const head = JSON.stringify([formatName, imageId, lines.length]);
-  writeFileSync(`${file}.new`, [head, ...lines, ''].join('\n'), { mode: 0o600 });
-  renameSync(`${file}.new`, file);
+  const unfinished = `${file}.${randomBytes(8).toString('hex')}`;
+  writeFileSync(unfinished, [head, ...lines, ''].join('\n'), { mode: 0o600 });
+  renameSync(unfinished, file);
 }
 
 /** What a manifest says of a directory, of all that is below it and of what is above it. */

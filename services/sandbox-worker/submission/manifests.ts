@@ -11,7 +11,9 @@ const heapMebibytes = 1_024;
 export interface Manifests {
   /** The file with the manifest of the image; made now if it never was, which takes seconds. */
   of(imageId: string): Promise<string>;
-  /** Forgets those of images that are not among these. */
+  /** For an image that is gone. */
+  forget(imageId: string): void;
+  /** Forgets all but these. */
   keepOnly(imageIds: ReadonlySet<string>): void;
 }
 
@@ -38,6 +40,7 @@ export function createManifests({ directory, socketPath }: ManifestDeps): Manife
       if (!existsSync(file)) await make(imageId, file);
       return file;
     },
+    forget: (imageId) => rmSync(join(directory, fileName(imageId)), { force: true }),
     keepOnly(imageIds) {
       const kept = new Set([...imageIds].map(fileName));
       for (const name of readdirSync(directory)) if (!kept.has(name)) rmSync(join(directory, name), { force: true });

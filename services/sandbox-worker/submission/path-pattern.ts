@@ -1,4 +1,3 @@
-import { DomainError } from '../../shared/domain-error.ts';
 import { type BytePath, fromText } from './byte-path.ts';
 
 /** Whether a path, or a directory above it, is meant. */
@@ -26,8 +25,9 @@ export function compilePatterns(patterns: readonly string[]): PathMatcher {
 
 function compile(text: string): Segment[] {
   if (text.startsWith('!')) {
-    const message = `pattern ${JSON.stringify(text)}: a pattern cannot be negated; expected include and exclude patterns`;
-    throw new DomainError('INVALID_FIELD', message);
+    throw new Error(
+      `pattern ${JSON.stringify(text)}: a pattern cannot be negated; expected include and exclude patterns`,
+    );
   }
   const pattern = fromText(text);
   if (pattern === '' || pattern === '.') return ['anywhere', ['star']];

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Engine } from '../docker/engine.ts';
 import type { Manifests } from './manifests.ts';
 import type { InvalidFinding, SubmissionRules } from './rules.ts';
-import type { SealNews, SealOrder } from './seal-thread.ts';
+import type { SealOrder } from './seal-work.ts';
 import type { SubmissionStore } from './submission-store.ts';
+import type { SubmissionThreads } from './submission-threads.ts';
 
 /** The session whose changes are sealed. */
 export interface SealSource {
@@ -50,102 +50,62 @@ export interface SealDeps {
   readonly engine: Pick<Engine, 'layer'>;
   readonly manifests: Manifests;
   readonly store: SubmissionStore;
+  readonly threads: SubmissionThreads;
   /** Of this worker alone; emptied now. In the same file system as a local store. */
   readonly stagingDirectory: string;
   /** For the copy. Longer is an infrastructure failure: the limits bound what an agent can ask for. */
   readonly timeoutMs?: number;
 }
 
-const heapMebibytes = 1_024;
 /** The thread watches the time itself; this is for a disk that does not answer. */
 const graceMs = 5_000;
 
 export function createSealer(deps: SealDeps): Sealer {
-  const { engine, manifests, store, stagingDirectory, timeoutMs = 60_000 } = deps;
+  const { engine, manifests, store, threads, stagingDirectory, timeoutMs = 60_000 } = deps;
+  const longestMs = timeoutMs + graceMs;
   rmSync(stagingDirectory, { recursive: true, force: true });
   mkdirSync(stagingDirectory, { recursive: true, mode: 0o700 });
+
+  /** The thread is ready before the pause, and the digest is made after it. */
+  const sealWith = (source: SealSource, order: SealOrder): Promise<SealedSubmission | InvalidSealing> =>
+    threads.use(async (thread) => {
+      const { imageId } = order.layer;
+      thread.send({ kind: 'seal', order });
+      await thread.next(longestMs);
+      const began = performance.now();
+      const { copied, copyMs } = await source.whileStill(async () => {
+        const copyBegan = performance.now();
+        thread.send({ kind: 'go' });
+        const news = await thread.next(longestMs);
+        return { copied: news, copyMs: performance.now() - copyBegan };
+      });
+      const stillMs = performance.now() - began;
+      if (copied.kind === 'invalid') return { kind: 'invalid', imageId, finding: copied.finding, stillMs };
+      const sealed = await thread.next(longestMs);
+      if (copied.kind !== 'copied' || sealed.kind !== 'sealed') throw new Error('its thread spoke out of turn');
+      return { ...copied, ...sealed, imageId, stillMs, copyMs };
+    });
+
   return {
     async seal(source, rules) {
       const layer = await engine.layer(source.containerId);
-      const { imageId } = layer;
-      const manifest = await manifests.of(imageId);
+      const manifest = await manifests.of(layer.imageId);
       const staged = join(stagingDirectory, randomBytes(16).toString('hex'));
-      const thread = startThread({ layer, manifest, rules, staged, timeoutMs });
       try {
-        await thread.next();
-        const began = performance.now();
-        const { copied, copyMs } = await source.whileStill(async () => {
-          const copyBegan = performance.now();
-          const news = await thread.go(timeoutMs + graceMs);
-          return { copied: news, copyMs: performance.now() - copyBegan };
-        });
-        const stillMs = performance.now() - began;
-        if (copied.kind === 'invalid') return { kind: 'invalid', imageId, finding: copied.finding, stillMs };
-        const sealed = await thread.next();
-        if (copied.kind !== 'copied' || sealed.kind !== 'sealed') throw failed(new Error('it spoke out of turn'));
-        await store.put(sealed.digest, staged);
-        return { ...copied, ...sealed, imageId, stillMs, copyMs };
+        const result = await sealWith(source, { layer, manifest, rules, staged, timeoutMs });
+        if (result.kind === 'sealed') await store.put(result.digest, staged);
+        return result;
+      } catch (error) {
+        throw failed(error);
       } finally {
-        await thread.end();
         rmSync(staged, { force: true });
       }
     },
   };
 }
 
-interface SealThread {
-  next(): Promise<SealNews>;
-  go(withinMs: number): Promise<SealNews>;
-  end(): Promise<void>;
-}
-
-/** A thread of its own: it starts before the pause, reads as fast as it can, and holds up no stream of the worker. */
-function startThread(order: SealOrder): SealThread {
-  const thread = new Worker(new URL('./seal-thread.ts', import.meta.url), {
-    workerData: order,
-    resourceLimits: { maxOldGenerationSizeMb: heapMebibytes },
-  });
-  const news: SealNews[] = [];
-  let failure: Error | undefined;
-  let wake = (): void => {};
-  thread.on('message', (said: SealNews) => {
-    news.push(said);
-    wake();
-  });
-  const fail = (error: Error): void => {
-    failure ??= error;
-    wake();
-  };
-  thread.on('error', fail);
-  thread.on('exit', () => fail(new Error('it ended early')));
-
-  const next = async (): Promise<SealNews> => {
-    for (;;) {
-      const said = news.shift();
-      if (said !== undefined) return said;
-      if (failure !== undefined) throw failed(failure);
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-      });
-    }
-  };
-  return {
-    next,
-    async go(withinMs) {
-      const timer = setTimeout(() => fail(new Error(`it took more than ${withinMs} ms`)), withinMs);
-      try {
-        thread.postMessage('go');
-        return await next();
-      } finally {
-        clearTimeout(timer);
-      }
-    },
-    async end() {
-      await thread.terminate();
-    },
-  };
-}
-
-function failed(error: Error): DomainError {
-  return new DomainError('INTERNAL', `sealing a submission failed: ${error.message}`, {}, { cause: error });
+function failed(error: unknown): DomainError {
+  if (error instanceof DomainError) return error;
+  const said = error instanceof Error ? error.message : String(error);
+  return new DomainError('INTERNAL', `sealing a submission failed: ${said}`, {}, { cause: error });
 }

@@ -58,6 +58,7 @@ afterAll(async () => {
   await all.engine.remove(session.id);
   const left = await all.host.close();
   await image.remove();
+  all.manifests.forget(image.id);
   expect(left).toEqual(nothingLeft);
 });
 
@@ -135,6 +136,17 @@ describe('a submission', () => {
     ]);
     expect(found.deletions).toEqual(['gone.txt']);
   });
+});
+
+test.each([
+  ['gone.txt', 'gone.txt'],
+  ['removed/all/**', 'removed'],
+  ['becomes-link/inner', 'becomes-link'],
+  ['becomes-file/**', 'becomes-file'],
+  ['dir/a', 'dir/a'],
+])('a forbidden %s is touched by whatever takes it away, here %s', async (pattern, path) => {
+  const result = await all.seal(session, { forbid: [pattern] });
+  expect(result).toMatchObject({ kind: 'invalid', finding: { reason: 'FORBIDDEN_PATH', path } });
 });
 
 describe('on applying', () => {

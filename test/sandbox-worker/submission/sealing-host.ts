@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { inject } from 'vitest';
 import type { Engine } from '../../../services/sandbox-worker/docker/engine.ts';
 import { type Applied, type Applier, createApplier } from '../../../services/sandbox-worker/submission/apply.ts';
 import { createManifests, type Manifests } from '../../../services/sandbox-worker/submission/manifests.ts';
@@ -13,6 +14,7 @@ import {
   createLocalSubmissionStore,
   type SubmissionStore,
 } from '../../../services/sandbox-worker/submission/submission-store.ts';
+import { createSubmissionThreads } from '../../../services/sandbox-worker/submission/submission-threads.ts';
 import { createScratchHost, mebibyte, type Reported, type ScratchHost, socketPath } from '../docker/scratch-host.ts';
 
 /** Everything is allowed below /workspace, unless a test says otherwise. */
@@ -50,8 +52,10 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
   const host = createScratchHost();
   const engine = await host.engine({ command: ['/bin/sleep', 'infinity'] });
   const store = createLocalSubmissionStore(join(host.directory, 'submissions'));
-  const manifests = createManifests({ directory: join(host.directory, 'manifests'), socketPath });
-  const applier = createApplier({ manifests, store });
+  // Kept from run to run: making that of the base image takes seconds.
+  const manifests = createManifests({ directory: join(inject('setup').dataDir, 'manifests'), socketPath });
+  const threads = createSubmissionThreads();
+  const applier = createApplier({ manifests, store, threads });
   const limits = { cpus: 1, memoryBytes: 256 * mebibyte, diskBytes: 512 * mebibyte, pids: 64 };
   return {
     host,
@@ -67,6 +71,7 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
         },
         manifests,
         store,
+        threads,
         stagingDirectory: join(host.directory, `staging-${randomBytes(4).toString('hex')}`),
       });
       const whileStill = async <T>(work: () => Promise<T>): Promise<T> => {

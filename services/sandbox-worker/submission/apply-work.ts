@@ -1,8 +1,6 @@
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { type Baseline, type BaselineNode, createBaseline, someBelow } from './baseline.ts';
+import { type Baseline, type BaselineNode, loadBaseline, someBelow } from './baseline.ts';
 import { type BytePath, join, printable } from './byte-path.ts';
 import { createChangeCheck } from './change-check.ts';
-import { readManifest } from './manifest.ts';
 import {
   type CompiledRules,
   compileRules,
@@ -13,7 +11,7 @@ import {
 import { readSubmission } from './submission-reader.ts';
 import { createUpperWriter, type UpperWriter } from './upper-writer.ts';
 
-/** What the thread that applies a submission is told. */
+/** What a thread needs to apply a submission. */
 export interface ApplyOrder {
   readonly file: string;
   readonly digest: string;
@@ -30,12 +28,10 @@ export type ApplyNews =
 /** Of the paths that were left as the image has them, so many are named. */
 const restoredShown = 100;
 
-const port = parentPort as MessagePort;
-port.postMessage(await apply(workerData as ApplyOrder));
-
-async function apply(order: ApplyOrder): Promise<ApplyNews> {
+/** Reads a submission and writes it into the upper directory. */
+export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
   const rules = compileRules(order.rules);
-  const baseline = createBaseline(readManifest(order.manifest, order.imageId, rules.workingDirectory));
+  const baseline = loadBaseline(order.manifest, order.imageId, rules.workingDirectory);
   const writer = createUpperWriter(order.upper, baseline);
   try {
     return await applyWith(order, rules, baseline, writer);

@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { ContainerLayer } from '../docker/container-layer.ts';
-import { type Baseline, createBaseline } from './baseline.ts';
+import { type Baseline, loadBaseline } from './baseline.ts';
 import { createChangeCheck } from './change-check.ts';
 import { findDifference } from './difference.ts';
 import { type HeldDirectory, holdDirectory } from './held-directory.ts';
-import { readManifest } from './manifest.ts';
 import {
   type CompiledRules,
   compileRules,
@@ -16,7 +14,7 @@ import {
 } from './rules.ts';
 import { createSubmissionWriter } from './submission-format.ts';
 
-/** What the thread that seals is told. */
+/** What a thread needs to seal. */
 export interface SealOrder {
   readonly layer: ContainerLayer;
   readonly manifest: string;
@@ -33,24 +31,20 @@ export type SealNews =
   | { readonly kind: 'invalid'; readonly finding: InvalidFinding }
   | { readonly kind: 'sealed'; readonly digest: string; readonly archiveBytes: number };
 
-const port = parentPort as MessagePort;
-const order = workerData as SealOrder;
-const rules = compileRules(order.rules);
-const baseline = createBaseline(readManifest(order.manifest, order.layer.imageId, rules.workingDirectory));
-// The one word that comes means that nothing in the container moves any more.
-port.once('message', () => {
-  const copied = copyChanges(rules, baseline);
-  say(copied);
-  if (copied.kind === 'copied') say(digestOf(order.staged));
-  port.close();
-});
-say({ kind: 'ready' });
-
-function say(news: SealNews): void {
-  port.postMessage(news);
+export interface PreparedSealing {
+  readonly order: SealOrder;
+  readonly rules: CompiledRules;
+  readonly baseline: Baseline;
 }
 
-function copyChanges(rules: CompiledRules, baseline: Baseline): SealNews {
+/** All that can be done before the container stands still. */
+export function prepareSealing(order: SealOrder): PreparedSealing {
+  const rules = compileRules(order.rules);
+  return { order, rules, baseline: loadBaseline(order.manifest, order.layer.imageId, rules.workingDirectory) };
+}
+
+/** Writes what differs to the staged file. */
+export function copyChanges({ order, rules, baseline }: PreparedSealing): SealNews {
   const check = createChangeCheck(rules, baseline);
   const checkTime = createDeadline(order.timeoutMs);
   const file = openSync(order.staged, 'wx', 0o600);
@@ -98,7 +92,7 @@ function createDeadline(timeoutMs: number): () => void {
   };
 }
 
-function digestOf(path: string): SealNews {
+export function digestOf(path: string): SealNews {
   const hash = createHash('sha256');
   const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
   const file = openSync(path, 'r');

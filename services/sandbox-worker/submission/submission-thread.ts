@@ -1,0 +1,37 @@
+import { type MessagePort, parentPort } from 'node:worker_threads';
+import { type ApplyNews, type ApplyOrder, applySubmission } from './apply-work.ts';
+import { copyChanges, digestOf, prepareSealing, type SealNews, type SealOrder } from './seal-work.ts';
+import type { Failure } from './thread-pool.ts';
+
+/** What a thread is told: to apply, or to seal, which begins with `go`, when nothing in the container moves any more. */
+export type SubmissionOrder =
+  | { readonly kind: 'apply'; readonly order: ApplyOrder }
+  | { readonly kind: 'seal'; readonly order: SealOrder }
+  | { readonly kind: 'go' };
+
+export type SubmissionNews = SealNews | ApplyNews;
+
+const port = parentPort as MessagePort;
+let go = (): void => {};
+
+port.on('message', async (said: SubmissionOrder) => {
+  try {
+    if (said.kind === 'apply') say(await applySubmission(said.order));
+    else if (said.kind === 'go') go();
+    else {
+      const prepared = prepareSealing(said.order);
+      go = () => {
+        const copied = copyChanges(prepared);
+        say(copied);
+        if (copied.kind === 'copied') say(digestOf(said.order.staged));
+      };
+      say({ kind: 'ready' });
+    }
+  } catch (error) {
+    say({ kind: 'failed', message: error instanceof Error ? error.message : String(error) });
+  }
+});
+
+function say(news: SubmissionNews | Failure): void {
+  port.postMessage(news);
+}

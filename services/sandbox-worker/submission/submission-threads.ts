@@ -1,0 +1,9 @@
+import type { SubmissionNews, SubmissionOrder } from './submission-thread.ts';
+import { createThreadPool, type ThreadPool } from './thread-pool.ts';
+
+/** The threads in which submissions are sealed and applied, so that no stream of the worker is held up by them. */
+export type SubmissionThreads = ThreadPool<SubmissionOrder, SubmissionNews>;
+
+export function createSubmissionThreads(most = 2): SubmissionThreads {
+  return createThreadPool({ script: new URL('./submission-thread.ts', import.meta.url), most, heapMebibytes: 1_024 });
+}

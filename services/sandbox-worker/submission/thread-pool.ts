@@ -1,0 +1,114 @@
+import { Worker } from 'node:worker_threads';
+import { createSemaphore } from '../docker/semaphore.ts';
+
+/** What a thread says of work that failed; it goes on with the next. */
+export interface Failure {
+  readonly kind: 'failed';
+  readonly message: string;
+}
+
+/** A thread that does one piece of work. */
+export interface Helper<Order, News> {
+  send(order: Order): void;
+  /** What it says next; throws if it fails, dies, or says nothing for so long. */
+  next(withinMs: number): Promise<News>;
+}
+
+/**
+ * Threads that are kept: starting one costs more than a small submission does. One that failed in its work or was late is
+ * ended, and nobody gets it again.
+ */
+export interface ThreadPool<Order, News> {
+  use<T>(work: (helper: Helper<Order, News>) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+export interface ThreadPoolOptions {
+  readonly script: URL;
+  /** Threads at one time; whoever comes then waits. */
+  readonly most: number;
+  readonly heapMebibytes: number;
+}
+
+export function createThreadPool<Order, News extends { readonly kind: string }>(
+  options: ThreadPoolOptions,
+): ThreadPool<Order, News> {
+  const { script, most, heapMebibytes } = options;
+  const limited = createSemaphore(most);
+  const idle: Worker[] = [];
+
+  const start = (): Worker => {
+    const thread = new Worker(script, { resourceLimits: { maxOldGenerationSizeMb: heapMebibytes } });
+    thread.on('exit', () => {
+      const at = idle.indexOf(thread);
+      if (at >= 0) idle.splice(at, 1);
+    });
+    // Without a listener an error between two pieces of work would end the process.
+    return thread.on('error', () => {});
+  };
+  return {
+    use: (work) =>
+      limited(async () => {
+        const thread = idle.pop() ?? start();
+        thread.ref();
+        const helper = listen<Order, News>(thread);
+        try {
+          const result = await work(helper);
+          thread.unref();
+          idle.push(thread);
+          return result;
+        } catch (error) {
+          // It may still write where nobody may any more.
+          await thread.terminate();
+          throw error;
+        } finally {
+          helper.release();
+        }
+      }),
+    async close() {
+      await Promise.all(idle.splice(0).map((thread) => thread.terminate()));
+    },
+  };
+}
+
+function listen<Order, News extends { readonly kind: string }>(
+  thread: Worker,
+): Helper<Order, News> & { release(): void } {
+  const said: (News | Failure)[] = [];
+  let failure: Error | undefined;
+  let wake = (): void => {};
+  const hear = (news: News | Failure): void => {
+    said.push(news);
+    wake();
+  };
+  const fail = (error: Error): void => {
+    failure ??= error;
+    wake();
+  };
+  const exit = (): void => fail(new Error('its thread ended'));
+  thread.on('message', hear).on('error', fail).on('exit', exit);
+  return {
+    send: (order) => thread.postMessage(order),
+    async next(withinMs) {
+      const timer = setTimeout(() => fail(new Error(`it took more than ${withinMs} ms`)), withinMs);
+      try {
+        while (said.length === 0 && failure === undefined) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+        }
+      } finally {
+        clearTimeout(timer);
+      }
+      const news = said.shift();
+      if (news === undefined) throw failure;
+      if (isFailure(news)) throw new Error(news.message);
+      return news;
+    },
+    release: () => void thread.off('message', hear).off('error', fail).off('exit', exit),
+  };
+}
+
+function isFailure(news: { readonly kind: string }): news is Failure {
+  return news.kind === 'failed';
+}
