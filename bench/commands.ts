@@ -49,7 +49,7 @@ export const directCommand: Bench = (around) => oneByOne(around, (command) => ar
 export function shellCommand(program: string): Bench {
   return async (around) => {
     await using shell = await around.session.openShell({ program: [program] });
-    return oneByOne(around, (command) => shell.run(command));
+    return await oneByOne(around, (command) => shell.run(command));
   };
 }
 
