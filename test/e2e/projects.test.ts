@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient, type Session } from '../../clients/typescript/index.ts';
 import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
+import { ShellService } from '../../gen/assay/v1/shell_pb.js';
 import { reasonOf } from '../sessions/reason.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
@@ -26,7 +27,7 @@ afterAll(async () => {
 });
 
 describe('another project', () => {
-  const named = [...SessionService.methods, ...ExecutionService.methods].filter((method) =>
+  const named = [...SessionService.methods, ...ExecutionService.methods, ...ShellService.methods].filter((method) =>
     method.input.fields.some((field) => field.name === 'session_id'),
   );
 
@@ -46,7 +47,10 @@ describe('another project', () => {
       (request: unknown) => unknown
     >;
     const program = { case: 'command', value: 'touch /tmp/trace' };
-    const answer = client[method.localName]?.({ sessionId: session.id, executionId: 'mine', program, signal: 9 });
+    const size = { rows: 24, columns: 80 };
+    const about = { executionId: 'mine', program, signal: 9, size };
+    const request = { sessionId: session.id, ...(method.parent === ShellService ? { shellId: 'mine' } : about) };
+    const answer = client[method.localName]?.(request);
     try {
       return method.methodKind === 'unary' ? await answer : await Array.fromAsync(answer as AsyncIterable<unknown>);
     } catch (error) {
