@@ -29,7 +29,8 @@ export function createSessionEventSink(context: Context): SessionEventSink {
     async write(event) {
       if (event.type === 'state' && event.message !== '') {
         context.note(`assay: the session is ${event.state}: ${event.message}`);
-      } else if (event.type === 'missing') context.note(`assay: ${event.message}`);
+      } else if (event.type === 'shell') context.note(`assay: shell ${event.shellId} ${event.change.toLowerCase()}`);
+      else if (event.type === 'missing') context.note(`assay: ${event.message}`);
       else if ('executionId' in event) {
         if (event.type === 'started' || event.type === 'refused') summaries.set(event.executionId, event.summary);
         announce(event.executionId);

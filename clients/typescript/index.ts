@@ -19,7 +19,7 @@ export type {
 } from './samples.ts';
 export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';
-export type { LoggedEvent, SessionEvent, TranscriptEvent } from './session-event.ts';
+export type { LoggedEvent, SessionEvent, ShellChangeName, TranscriptEvent } from './session-event.ts';
 export type {
   Network,
   NetworkModeName,

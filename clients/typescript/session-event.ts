@@ -1,12 +1,16 @@
 import { OutputStream, type TranscriptEvent as WireExecutionEvent } from '../../gen/assay/v1/execution_pb.js';
-import { SessionState, type SessionEvent as WireEvent } from '../../gen/assay/v1/session_pb.js';
+import { SessionState, ShellChange, type SessionEvent as WireEvent } from '../../gen/assay/v1/session_pb.js';
 import { type ExecutionResult, type StreamName, toResult } from './execution-event.ts';
 import type { SessionStateName } from './session-info.ts';
 import { toDate } from './time.ts';
 
+/** What happened to a shell, as the server names it. */
+export type ShellChangeName = Exclude<keyof typeof ShellChange, 'UNSPECIFIED'>;
+
 /** One thing that an execution of a session did, as the session's log tells it. */
 export type LoggedEvent =
-  | { readonly type: 'started'; readonly executionId: string; readonly summary: string }
+  /** Without a shell id it runs in a process of its own. */
+  | { readonly type: 'started'; readonly executionId: string; readonly summary: string; readonly shellId?: string }
   /** It could not be started; nothing ran. */
   | {
       readonly type: 'refused';
@@ -46,6 +50,12 @@ export type SessionEvent = Placed &
         readonly message: string;
         readonly paused: boolean;
       }
+    | {
+        readonly type: 'shell';
+        readonly shellId: string;
+        readonly change: ShellChangeName;
+        readonly timesOpened: number;
+      }
     /** The session has ended and its log cannot be read from here on. */
     | { readonly type: 'missing'; readonly message: string }
     | { readonly type: 'heartbeat'; readonly state: SessionStateName }
@@ -63,6 +73,10 @@ export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent
       const { state, reason, message, paused } = event.value;
       return { ...placed, type: 'state', state: SessionState[state] as SessionStateName, reason, message, paused };
     }
+    case 'shell': {
+      const { shellId, change, timesOpened } = event.value;
+      return { ...placed, type: 'shell', shellId, change: ShellChange[change] as ShellChangeName, timesOpened };
+    }
     case 'missing':
       return { ...placed, type: 'missing', message: event.value.message };
     case 'heartbeat':
@@ -75,7 +89,10 @@ export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent
 export function toLoggedEvent({ executionId, event }: WireExecutionEvent): LoggedEvent | undefined {
   switch (event.case) {
     case 'started':
-      return { type: 'started', executionId, summary: event.value.summary };
+      return {
+        ...{ type: 'started', executionId, summary: event.value.summary },
+        ...(event.value.shellId === '' ? {} : { shellId: event.value.shellId }),
+      };
     case 'refused': {
       const { summary, reason, message } = event.value;
       return { type: 'refused', executionId, summary, reason, message };

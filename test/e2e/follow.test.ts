@@ -164,6 +164,26 @@ for n in range(400):
     await session.close();
   });
 
+  test('tells when a shell is opened, opened again and closed, once each through a kill of the worker', async () => {
+    const session = await stack.client.sessions.create({});
+    const followed = readAll(session.follow());
+    const shell = await session.openShell({ id: 'sh' });
+    await shell.run('x=1', { id: 'set' });
+    stack.stack.kill('worker');
+    await stack.stack.ready();
+    await shell.run('exit 3', { id: 'exit' });
+    await shell.run('echo "[$x]"', { id: 'fresh' });
+    await shell.close();
+    await session.close();
+    for (const log of [await followed, await readAll(session.follow())]) {
+      expect(log.words.filter((word) => word.startsWith('sh '))).toEqual(['sh OPENED', 'sh REOPENED', 'sh CLOSED']);
+      expect(log.words.indexOf('sh REOPENED')).toBeLessThan(log.words.indexOf('fresh started'));
+      expect(String(log.data('fresh', 'stdout'))).toBe('[]\n');
+    }
+    const [first] = await Array.fromAsync(session.transcript({ executionId: 'set' }));
+    expect(first).toMatchObject({ type: 'started', shellId: 'sh' });
+  }, 120_000);
+
   test('ends with what was running when it failed', async () => {
     const session = await stack.client.sessions.create({ ttlMs: 3_000 });
     const running = session.run('echo begun; sleep 1000', { id: 'cut' }).catch((error) => error);

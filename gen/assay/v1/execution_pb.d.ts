@@ -841,6 +841,13 @@ export declare type TranscriptStarted = Message<"assay.v1.TranscriptStarted"> & 
    * @generated from field: string summary = 1;
    */
   summary: string;
+
+  /**
+   * The shell it runs in. Empty: a process of its own.
+   *
+   * @generated from field: string shell_id = 2;
+   */
+  shellId: string;
 };
 
 /**

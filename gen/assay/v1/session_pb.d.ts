@@ -789,7 +789,7 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
   cursor: string;
 
   /**
-   * What happened. Numbers from 10 are for shells and verifications.
+   * What happened. Numbers from 12 are for verifications.
    *
    * @generated from oneof assay.v1.SessionEvent.event
    */
@@ -825,6 +825,14 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
      */
     value: SessionHeartbeat;
     case: "heartbeat";
+  } | {
+    /**
+     * A shell was opened, opened again or closed.
+     *
+     * @generated from field: assay.v1.ShellChanged shell = 10;
+     */
+    value: ShellChanged;
+    case: "shell";
   } | { case: undefined; value?: undefined };
 };
 
@@ -833,6 +841,40 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
  * Use `create(SessionEventSchema)` to create a new message.
  */
 export declare const SessionEventSchema: GenMessage<SessionEvent>;
+
+/**
+ * ShellChanged says what happened to a shell.
+ *
+ * @generated from message assay.v1.ShellChanged
+ */
+export declare type ShellChanged = Message<"assay.v1.ShellChanged"> & {
+  /**
+   * The shell's id.
+   *
+   * @generated from field: string shell_id = 1;
+   */
+  shellId: string;
+
+  /**
+   * What happened.
+   *
+   * @generated from field: assay.v1.ShellChange change = 2;
+   */
+  change: ShellChange;
+
+  /**
+   * How often it was opened so far.
+   *
+   * @generated from field: uint32 times_opened = 3;
+   */
+  timesOpened: number;
+};
+
+/**
+ * Describes the message assay.v1.ShellChanged.
+ * Use `create(ShellChangedSchema)` to create a new message.
+ */
+export declare const ShellChangedSchema: GenMessage<ShellChanged>;
 
 /**
  * SessionStateChanged says where a session is in its life now.
@@ -1062,6 +1104,46 @@ export enum TranscriptState {
  * Describes the enum assay.v1.TranscriptState.
  */
 export declare const TranscriptStateSchema: GenEnum<TranscriptState>;
+
+/**
+ * ShellChange is what happened to a shell.
+ *
+ * @generated from enum assay.v1.ShellChange
+ */
+export enum ShellChange {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: SHELL_CHANGE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * It was opened.
+   *
+   * @generated from enum value: SHELL_CHANGE_OPENED = 1;
+   */
+  OPENED = 1,
+
+  /**
+   * It had ended and was opened again, in its initial state.
+   *
+   * @generated from enum value: SHELL_CHANGE_REOPENED = 2;
+   */
+  REOPENED = 2,
+
+  /**
+   * It was closed.
+   *
+   * @generated from enum value: SHELL_CHANGE_CLOSED = 3;
+   */
+  CLOSED = 3,
+}
+
+/**
+ * Describes the enum assay.v1.ShellChange.
+ */
+export declare const ShellChangeSchema: GenEnum<ShellChange>;
 
 /**
  * SessionService makes and ends sessions: live sandboxes whose filesystem keeps its state.

@@ -9,7 +9,7 @@ import { formatCursor, type LogCursor } from './log-cursor.ts';
 /** What the log tells of an execution beside the records themselves. */
 export interface LoggedExecution {
   readonly id: string;
-  readonly spec: { readonly summary: string };
+  readonly spec: { readonly summary: string; readonly shellId: string };
 }
 
 type Told = MessageInitShape<typeof SessionEventSchema>['event'];
@@ -31,10 +31,10 @@ export function eventOf({ record }: JournalRecord, execution: LoggedExecution | 
     return event.case === undefined ? undefined : { timeMs: time === undefined ? 0 : timestampMs(time), event };
   }
   if (execution === undefined) return undefined;
-  const { summary } = execution.spec;
+  const { summary, shellId } = execution.spec;
   switch (record.case) {
     case 'started':
-      return ofExecution(execution, Number(record.value.timeMs), { case: 'started', value: { summary } });
+      return ofExecution(execution, Number(record.value.timeMs), { case: 'started', value: { summary, shellId } });
     case 'refused': {
       const { reason, message, timeMs } = record.value;
       return ofExecution(execution, Number(timeMs), { case: 'refused', value: { summary, reason, message } });

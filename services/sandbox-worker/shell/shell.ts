@@ -10,6 +10,7 @@ import { refusalOf } from '../execution/refusal.ts';
 import type { Usage } from '../execution/result.ts';
 import type { Seat } from '../execution/seat.ts';
 import { closeShell, failedStep, forget, type GuestExit, go, openShell } from '../guest/frame.ts';
+import { closedRecord, openedRecord, restoreTold, type ToldOfShell } from '../log/shell-event.ts';
 import { clearCgroup } from './shell-clearing.ts';
 import { beginShellDoom } from './shell-doom.ts';
 import type { ShellSpec } from './shell-spec.ts';
@@ -59,6 +60,7 @@ export class Shell implements Seat {
   private baseline: Baseline | undefined;
   private cgroup: ExecutionCgroup | undefined;
   private told = false;
+  private readonly logged: ToldOfShell = { timesOpened: 0, closed: false };
   private readonly ready = Promise.withResolvers<void>();
   private readonly gone = Promise.withResolvers<void>();
 
@@ -88,6 +90,7 @@ export class Shell implements Seat {
       this.openedBefore = record.value.openedBefore;
       this.presence = 'opening';
     }
+    if (record.case === 'event') restoreTold(this.logged, record.value);
     if (record.case === 'shellClosing') this.closing = true;
     if (record.case === 'shellClosed') this.endAsClosed();
   }
@@ -176,6 +179,7 @@ export class Shell implements Seat {
     this.cgroup ??= this.host.cgroups()?.existing(this.number, 0);
     this.presence = 'open';
     this.opened = this.openedBefore + opened;
+    this.log(openedRecord(this.spec, this.opened, this.logged));
     this.ready.resolve();
     // It ended by itself in the moment a command was sent, which finds it new.
     const sent = this.current?.startedMs === undefined ? this.current : undefined;
@@ -281,6 +285,8 @@ export class Shell implements Seat {
     clearCgroup(this.cgroup, () => {
       if (this.closed) return;
       this.endAsClosed();
+      // First, so that it is told once: a worker that dies in between closes it again, and finds it told.
+      this.log(closedRecord(this.spec, this.logged));
       this.record({ case: 'shellClosed', value: {} });
     });
   }
@@ -300,6 +306,10 @@ export class Shell implements Seat {
     this.ready.reject(error);
     clearCgroup(this.cgroup, () => {});
     this.host.neverOpened(this);
+  }
+
+  private log(record: JournalRecord | undefined): void {
+    if (record !== undefined) this.host.journal.append(record);
   }
 
   private record(record: { case: string; value: object }): void {

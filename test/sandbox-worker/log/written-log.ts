@@ -22,7 +22,7 @@ export interface WrittenLog {
 
 export interface Made {
   readonly id: string;
-  readonly spec: { readonly summary: string; readonly keptBytes: number };
+  readonly spec: { readonly summary: string; readonly shellId: string; readonly keptBytes: number };
   drained: boolean;
   spool(stream: Stream): Spool;
   rest(): void;
@@ -46,7 +46,7 @@ export function writeLog(directory: string): WrittenLog {
       const spools = { 1: spool(1), 2: spool(2) };
       executions.set(number, {
         id: `e${number}`,
-        spec: { summary, keptBytes: minKeptBytes },
+        spec: { summary, shellId: '', keptBytes: minKeptBytes },
         drained: false,
         spool: (stream) => spools[stream],
         rest() {

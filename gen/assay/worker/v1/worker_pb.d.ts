@@ -1068,7 +1068,7 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
     case: "output";
   } | {
     /**
-     * Something happened to the session itself, told as it is; the number is 0.
+     * Something happened to the session itself, or to a shell, told as it is; the number is 0, or the shell's.
      *
      * @generated from field: assay.v1.SessionEvent event = 14;
      */
