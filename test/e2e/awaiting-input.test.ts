@@ -66,6 +66,20 @@ test('an installer that asks is answered only when it asks', async () => {
   });
 });
 
+test('a debugger is driven in a shell, which stays', async () => {
+  const shell = await session.openShell({ cwd: '/workspace' });
+  await shell.run('cat >sum.py; greeting=kept', { input: 'first = 1\nprint("sum", first + 1)\n' });
+  const pdb = shell.execute('python3 -m pdb sum.py', { input: true });
+  expect(await pdb.awaitingInput()).toMatchObject({ awaiting: 'READING' });
+  await say(pdb, 'break 2');
+  await say(pdb, 'continue');
+  expect(await say(pdb, 'print(first)')).toMatch(/^1\n/);
+  await pdb.stdin.write('quit\n');
+  expect((await pdb.awaitingInput()).result).toMatchObject({ reason: 'EXITED', exitCode: 0 });
+  expect(String((await shell.run('echo $greeting')).stdout)).toBe('kept\n');
+  await shell.close();
+});
+
 test('a program that only watches its input is quiet, not reading', async () => {
   const node = 'process.stdin.on("data", (line) => { console.log("hello " + line); process.exit(3) })';
   const execution = session.execute(['node', '-e', node], { input: true });
