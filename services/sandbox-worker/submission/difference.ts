@@ -52,10 +52,12 @@ export function findDifference(input: DifferenceInput): BytePath[] {
     check.entry(path, entry);
     sink.entry(path, entry, target);
   };
+  const tooMany = (path: BytePath): never => {
+    throw new InvalidSubmission('TOO_MANY_FILES', path, `more than ${rules.limits.files} files were changed`);
+  };
   const list = (directory: HeldDirectory, node: BaselineNode | undefined, path: BytePath): BytePath[] => {
     const names = directory.names(looks + 2 * (node?.children.size ?? 0));
-    if (names !== undefined) return names;
-    throw new InvalidSubmission('TOO_MANY_FILES', path, `more than ${rules.limits.files} files were changed`);
+    return names ?? tooMany(path);
   };
   const visitAll = ({ path, merged, upper, node }: Place): void => {
     const names = list(merged, node, path);
@@ -68,6 +70,7 @@ export function findDifference(input: DifferenceInput): BytePath[] {
     for (const name of names) {
       if (changed !== undefined && !changed.has(name)) continue;
       if (node?.children.has(name) !== true) looks -= 1;
+      if (looks < 0) tooMany(path);
       visit({ path: join(path, name), merged, upper, node: node?.children.get(name) }, name);
     }
   };

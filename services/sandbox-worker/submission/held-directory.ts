@@ -35,7 +35,7 @@ function held(descriptor: number): HeldDirectory {
       const names: BytePath[] = [];
       try {
         for (let found = listing.readSync(); found !== null; found = listing.readSync()) {
-          if (names.length === most) return undefined;
+          if (names.length >= most) return undefined;
           names.push(toBytePath(found.name as unknown as Buffer));
         }
       } finally {

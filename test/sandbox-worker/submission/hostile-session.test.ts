@@ -19,6 +19,7 @@ mkdir sparse && truncate -s 300G sparse/hole
 mkdir huge && head -c 3000000 /dev/zero > huge/file
 mkdir many && (cd many && seq 1 3000 | xargs touch)
 mkdir spread && (cd spread && seq 1 60 | xargs mkdir)
+mkdir nested && (cd nested && mkdir 0 z && seq 1 300 | xargs mkdir && (cd 0 && seq 1 450 | xargs touch) && (cd z && seq 1 2000 | xargs touch))
 mkdir long && (cd long && exec perl -e 'for (1..40) { mkdir "n" x 200; chdir "n" x 200 or die } open F, ">", "end" or die')
 mkdir deep && perl -e 'chdir "deep"; for (1..3000) { mkdir "d"; chdir "d" or die } open F, ">", "end"'
 mkdir links && ln -s /etc/shadow links/absolute && ln -s ../../../../../../../../etc/hostname links/relative && ln -s loop links/loop
@@ -62,6 +63,11 @@ describe('a submission is invalid', () => {
     ['more directories than files are allowed', 'spread', 'TOO_MANY_FILES', '55'],
   ])('with %s', async (_, name, reason, path) => {
     expect(await seal(name, { limits })).toMatchObject({ kind: 'invalid', finding: { reason, path } });
+  });
+
+  test('with more names than can be looked at, spread over directories, even if none of them is asked for', async () => {
+    const result = await seal('nested', { limits, include: ['nothing'] });
+    expect(result).toMatchObject({ kind: 'invalid', finding: { reason: 'TOO_MANY_FILES' } });
   });
 
   test('with a path that is too long, or deeper than any path can be', async () => {
