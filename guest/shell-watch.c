@@ -18,7 +18,7 @@ enum {
 	SIGNS_NEEDED = 2,
 	INTERRUPT_EVERY_MS = 20,
 	OPENING_MAX_MS = 30000,
-	SCRIPT_DESCRIPTORS_MAX = 64,
+	DESCRIPTORS_MAX = 256,
 };
 
 static int64_t next_due; /* not later than anything that is due; 0 for never */
@@ -44,8 +44,24 @@ static void check_from_now(struct shell *s)
 	due(s->check_at);
 }
 
+static uint64_t digest_words(pid_t pid)
+{
+	char path[32];
+	unsigned char text[4096];
+	uint64_t digest = 14695981039346656037U;
+	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text);
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t i = 0; i < got; i++)
+		digest = (digest ^ text[i]) * 1099511628211U;
+	return digest;
+}
+
 void shell_watch_opening(struct shell *s)
 {
+	s->words = digest_words(s->pid);
 	s->opening_since = now_ms();
 	check_from_now(s);
 }
@@ -102,10 +118,26 @@ static bool waits_for_more(const struct shell *s)
 	return ioctl(s->script_fd, FIONREAD, &unread) == 0 && unread == 0 && link_is(s->pid, 0, script) && sleeps(s->pid);
 }
 
+/* A shell that closed its script reports no more, whatever it does. A program that took its place has none either, and
+ * may run as long as it likes. */
+static bool lost_its_script(const struct shell *s)
+{
+	char script[PIPE_NAME_BYTES], path[32];
+	struct numbers n;
+	bool found = false;
+	process_name_pipe(s->script_fd, script);
+	snprintf(path, sizeof path, "/proc/%d/fd", s->pid);
+	if (!numbers_open(&n, path))
+		return false;
+	for (int fd, looked = 0; (fd = numbers_next(&n)) >= 0; looked++)
+		found = found || looked >= DESCRIPTORS_MAX || link_is(s->pid, fd, script);
+	return !found && digest_words(s->pid) == s->words;
+}
+
 static void check(struct shell *s, int64_t now)
 {
 	bool late = s->phase == SHELL_OPENING && now - s->opening_since > OPENING_MAX_MS;
-	s->signs = waits_for_more(s) ? s->signs + 1 : 0;
+	s->signs = waits_for_more(s) || lost_its_script(s) ? s->signs + 1 : 0;
 	if (late || s->signs >= SIGNS_NEEDED) {
 		s->check_at = 0;
 		shell_silence(s);

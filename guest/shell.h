@@ -47,7 +47,8 @@ struct shell {
 	bool interrupted;
 	int64_t interrupt_at, check_at; /* in ms on the monotonic clock, 0 for never; see shell-watch.c */
 	int64_t check_wait, opening_since;
-	unsigned signs;     /* how often in a row it was seen waiting for more */
+	unsigned signs;     /* how often in a row it was seen to be beyond reporting */
+	uint64_t words;     /* a digest of its command line, which an exec changes */
 };
 
 /* False with errno set. */

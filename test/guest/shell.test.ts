@@ -155,6 +155,9 @@ const endings: Row[] = [
   row('kill ends it', ['kill $$; sleep 1'], { signal: 15, flags: 1 }),
   row('kill -9 ends it', ['kill -9 $$; sleep 1'], { signal: 9, flags: 1 }),
   row('set -e ends it at the first failure', ['set -e; false; echo no'], { code: 1, flags: 1, stdout: '' }),
+  row('a script that was closed is noticed', ['exec 10<&- 11<&- 12<&- 255<&-; true'], (name) =>
+    name === 'ash' ? { flags: 3 } : {},
+  ),
   row('set -n is noticed', ['set -n'], { flags: 3 }),
 ];
 
