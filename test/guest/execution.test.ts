@@ -1,21 +1,10 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { encodeFrame, encodeStart, readU64, type, u64 } from './frame-codec.ts';
-import { createGuestBuild, type GuestBuild, type GuestProcess, SECRET, startGuest } from './guest-process.ts';
+import { SECRET } from './guest-process.ts';
+import { useGuest } from './guest-suite.ts';
 import { readExit } from './test-worker.ts';
 
-let build: GuestBuild;
-let guest: GuestProcess;
-
-beforeAll(async () => {
-  build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
-});
-afterAll(() => build.remove());
-beforeEach(async () => {
-  guest = await startGuest(build);
-  await guest.worker.frame(type.SYNCED);
-});
-afterEach(() => guest.stop());
+const guest = useGuest();
 
 const sh = (script: string) => ({ argv: ['sh', '-c', script] });
 

@@ -1,23 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { encodeFrame, readU64, type, u64 } from './frame-codec.ts';
-import { createGuestBuild, type GuestBuild, type GuestProcess, startGuest } from './guest-process.ts';
+import { useGuest } from './guest-suite.ts';
 import { readExit } from './test-worker.ts';
 
 const WINDOW = 262_144;
-let build: GuestBuild;
-let guest: GuestProcess;
-
-beforeAll(async () => {
-  build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
-});
-afterAll(() => build.remove());
-beforeEach(async () => {
-  guest = await startGuest(build);
-  await guest.worker.frame(type.SYNCED);
-});
-afterEach(() => guest.stop());
+const guest = useGuest();
 
 const input = (number: number, offset: number, bytes: Uint8Array | string) =>
   encodeFrame(type.INPUT, number, Buffer.concat([u64(offset), Buffer.from(bytes)]));

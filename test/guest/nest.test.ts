@@ -1,23 +1,11 @@
 import { existsSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { encodeFrame, type, u64 } from './frame-codec.ts';
-import { createGuestBuild, type GuestBuild, type GuestProcess, startGuest } from './guest-process.ts';
+import { useGuest } from './guest-suite.ts';
 import { nest as openNest, prepare as prepareIn } from './prepared.ts';
 import { readExit } from './test-worker.ts';
 
-let build: GuestBuild;
-let guest: GuestProcess;
-
-beforeAll(async () => {
-  build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
-});
-afterAll(() => build.remove());
-beforeEach(async () => {
-  guest = await startGuest(build);
-  await guest.worker.frame(type.SYNCED);
-});
-afterEach(() => guest.stop());
+const guest = useGuest();
 
 const nest = (number: number) => openNest(guest.worker, number);
 const prepare = (number: number) => prepareIn(guest.worker, number);

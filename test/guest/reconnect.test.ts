@@ -1,24 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { encodeFrame, encodeStart, readU64, type, u32, u64 } from './frame-codec.ts';
-import { createGuestBuild, type GuestBuild, type GuestProcess, startGuest } from './guest-process.ts';
+import { useGuest } from './guest-suite.ts';
 import { readExit } from './test-worker.ts';
 
-let build: GuestBuild;
-let guest: GuestProcess;
-
-beforeAll(async () => {
-  build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
-});
-afterAll(() => build.remove());
-beforeEach(async () => {
-  guest = await startGuest(build);
-  await guest.worker.frame(type.SYNCED);
-});
-afterEach(() => guest.stop());
+const guest = useGuest();
 
 const sh = (script: string) => ({ argv: ['sh', '-c', script] });
 const count = (kind: number) => guest.worker.frames.filter((f) => f.type === kind).length;
@@ -79,7 +67,7 @@ test('what was not acknowledged is sent again from the acknowledged byte, and an
 
 test('no byte is lost or doubled when the connection breaks at random moments', async () => {
   const bytes = randomBytes(16 << 20);
-  const file = join(build.directory, 'random');
+  const file = join(guest.build.directory, 'random');
   await writeFile(file, bytes);
   guest.worker.start(1, sh(`cat '${file}' & cat '${file}' >&2; wait`));
   let breaks = 0;

@@ -293,7 +293,7 @@ test('a shell that is missing or busy refuses a command, which may be tried agai
 test('a command and a shell that are sent twice happen once', async () => {
   const { worker } = guest();
   const shell = await openShell(worker, { argv: ['bash'] });
-  const number = shell.start('echo once; sleep 60');
+  const number = shell.start('echo once; read v', { input: true });
   await worker.until(() => worker.spool(number, 1).length >= 5);
   const from = worker.frames.length;
   worker.send(
@@ -302,7 +302,7 @@ test('a command and a shell that are sent twice happen once', async () => {
   );
   await worker.frame(type.STATE, number, from);
   expect((await worker.frame(type.SHELL, shell.number, from)).payload.readUInt32LE(4)).toBe(1);
-  worker.signal(number, KILL, ALL);
+  shell.endInput(number, 0);
   expect((await shell.ended(number)).stdout).toBe('once\n');
   await shell.close();
   worker.send(encodeStart(shell.number, { argv: ['bash'] }, type.OPEN_SHELL));

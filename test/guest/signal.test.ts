@@ -1,22 +1,10 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { type } from './frame-codec.ts';
-import { createGuestBuild, type GuestBuild, type GuestProcess, startGuest } from './guest-process.ts';
+import { useGuest } from './guest-suite.ts';
 import { readExit } from './test-worker.ts';
 
-let build: GuestBuild;
-let guest: GuestProcess;
-
-beforeAll(async () => {
-  build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
-});
-afterAll(() => build.remove());
-beforeEach(async () => {
-  guest = await startGuest(build);
-  await guest.worker.frame(type.SYNCED);
-});
-afterEach(() => guest.stop());
+const guest = useGuest();
 
 const TERM = 15;
 const KILL = 9;
@@ -95,7 +83,7 @@ test('scope 3 remembers whom TERM found, when their parents are gone and they ho
 });
 
 test('scope 3 ends a program that forks without end', async () => {
-  const fuse = `${build.directory}/fuse`;
+  const fuse = `${guest.build.directory}/fuse`;
   writeFileSync(fuse, '');
   // Should the guest fail, the bomb must not outlive the test.
   onTestFinished(() => rmSync(fuse));

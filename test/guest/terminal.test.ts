@@ -1,9 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { encodeFrame, readU64, type StartRequest, type, u16, u64 } from './frame-codec.ts';
-import { createGuestBuild, type GuestBuild, type GuestProcess, run, startGuest } from './guest-process.ts';
+import { run } from './guest-process.ts';
+import { useGuest } from './guest-suite.ts';
 import { nest, prepare } from './prepared.ts';
 import { readExit } from './test-worker.ts';
 
@@ -11,19 +12,7 @@ const WINDOW = 262_144;
 const SIGINT = 2;
 const SIGUSR1 = 10;
 const terminal = { rows: 24, columns: 80 };
-let build: GuestBuild;
-let guest: GuestProcess;
-
-beforeAll(async () => {
-  build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
-});
-afterAll(() => build.remove());
-beforeEach(async () => {
-  guest = await startGuest(build);
-  await guest.worker.frame(type.SYNCED);
-});
-afterEach(() => guest.stop());
+const guest = useGuest();
 
 const onTerminal = (number: number, script: string, more: Partial<StartRequest> = {}) =>
   guest.worker.start(number, { argv: ['sh', '-c', script], input: true, terminal, ...more });
@@ -126,7 +115,7 @@ test('a chatty process in the background does not hold the end back', async () =
 });
 
 test('what is written after the end is kept and counted apart', async () => {
-  const fifo = join(build.directory, 'late.fifo');
+  const fifo = join(guest.build.directory, 'late.fifo');
   await run('mkfifo', [fifo]);
   onTerminal(1, `trap '' HUP; { read line <${fifo}; echo late; } & echo early`);
   expect(await exit(1)).toMatchObject({ code: 0, stdout: 7 });
