@@ -70,13 +70,10 @@ static bool take(int socket, struct egg *egg)
 	return true;
 }
 
-/* Its children are the guest's, which waits for them as for all others. It hears no signal but KILL and STOP, and
+/* Its children are the guest's, which waits for them as for all others. It was forked deaf to all signals but KILL and STOP, and
  * undumpable as it stays, nobody in the sandbox reaches its descriptors. */
 static _Noreturn void sit(int socket)
 {
-	sigset_t all;
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
 	link_forget_secret();
 	setsid();
 	spawn_keep_only(&socket);
@@ -101,9 +98,13 @@ void nest_open(uint64_t number)
 	n = find(0); /* a free slot */
 	if (n == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return;
+	sigset_t all, own;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &own); /* before it exists, so that no signal comes too early for it */
 	pid_t pid = fork();
 	if (pid == 0)
 		sit(pair[1]);
+	sigprocmask(SIG_SETMASK, &own, NULL);
 	close(pair[1]);
 	if (pid < 0) {
 		close(pair[0]);
