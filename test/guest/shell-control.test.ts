@@ -240,9 +240,10 @@ describe.each(programs)('in $name', ({ argv }) => {
     await shell.run('true');
     const before = descriptors();
     for (let i = 0; i < 300; i++) {
+      const from = worker.frames.length;
       const number = shell.start(i % 3 === 0 ? 'false' : ':', { input: i % 2 === 0 });
       await shell.ended(number);
-      await worker.frame(type.CLOSED, number);
+      await worker.frame(type.CLOSED, number, from);
     }
     expect(await direct(`ls ${SHELLS_MOUNT}/${shell.number}`)).toBe('init\nm\n');
     expect(descriptors()).toBeLessThanOrEqual(before);

@@ -42,6 +42,8 @@ export async function openShell(worker: TestWorker, request: StartRequest): Prom
   const number = nextNumber(worker);
   worker.send(encodeStart(number, { env: [PATH], cwd: '/tmp', ...request }, type.OPEN_SHELL));
   const last = () => worker.frames.findLast((f) => f.type === type.SHELL && f.number === number)?.payload;
+  /** Where in the frames each execution began, so that nobody searches them all. */
+  const begun = new Map<number, number>();
   const driver: ShellDriver = {
     number,
     pid: () => last()?.readUInt32LE(0) ?? 0,
@@ -49,11 +51,14 @@ export async function openShell(worker: TestWorker, request: StartRequest): Prom
     untilOpened: (times) => worker.until(() => driver.opened() >= times && driver.pid() > 0),
     start: (text, { input = false } = {}) => {
       const execution = nextNumber(worker);
+      begun.set(execution, worker.frames.length);
       worker.send(encodeShellStart(execution, number, text, input));
       return execution;
     },
     ended: async (execution) => {
-      const { code, signal, flags, stdout, stderr } = readExit(await worker.frame(type.EXIT, execution));
+      const { code, signal, flags, stdout, stderr } = readExit(
+        await worker.frame(type.EXIT, execution, begun.get(execution)),
+      );
       if ((flags & 1) !== 0) await driver.untilOpened(driver.opened() + (reopened(execution) ? 0 : 1));
       const bytes = (stream: 1 | 2, length: number) =>
         worker.spool(execution, stream).bytes().subarray(0, length).toString();
