@@ -31,6 +31,41 @@ bool process_read(pid_t pid, struct process *p)
 	                                &p->parent, &p->session, &p->start) == 3;
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	return ((const struct process *)a)->pid - ((const struct process *)b)->pid;
+}
+
+struct process *process_find(struct walk *walk, pid_t pid)
+{
+	struct process key = {.pid = pid};
+	return bsearch(&key, walk->list, walk->count, sizeof key, by_pid);
+}
+
+/* One whose parent is gone by now may be anybody's, and is believed. */
+static bool is_kin(struct walk *walk, const struct process *p)
+{
+	const struct process *parent = process_find(walk, p->parent);
+	return p->parent == getpid() || (parent == NULL ? p->parent > 0 : parent->kin);
+}
+
+/* The guest is subreaper of all it started, so nobody of them is found elsewhere, and nobody else is any of its business.
+ * Parents come before their children but where the numbers began again. */
+static void keep_kin(struct walk *walk)
+{
+	for (bool grew = true; grew;) {
+		grew = false;
+		for (struct process *p = walk->list; p < walk->list + walk->count; p++)
+			if (!p->kin && p->pid != getpid() && is_kin(walk, p))
+				p->kin = grew = true;
+	}
+	size_t kept = 0;
+	for (size_t i = 0; i < walk->count; i++)
+		if (walk->list[i].kin)
+			walk->list[kept++] = walk->list[i];
+	walk->count = kept;
+}
+
 static void take_walk(struct walk *walk)
 {
 	struct numbers n;
@@ -41,17 +76,7 @@ static void take_walk(struct walk *walk)
 	while ((pid = numbers_next(&n)) > 0)
 		if (walk->count < PROCESSES_MAX && process_read(pid, &walk->list[walk->count]))
 			walk->count++;
-}
-
-static int by_pid(const void *a, const void *b)
-{
-	return ((const struct process *)a)->pid - ((const struct process *)b)->pid;
-}
-
-struct process *process_find(struct walk *walk, pid_t pid)
-{
-	struct process key = {.pid = pid};
-	return bsearch(&key, walk->list, walk->count, sizeof key, by_pid);
+	keep_kin(walk);
 }
 
 bool process_same(const struct process *p, pid_t pid, unsigned long long start)
@@ -95,25 +120,6 @@ bool process_holds(const struct process *p, char names[2][PIPE_NAME_BYTES])
 	return found;
 }
 
-/* The guest is subreaper of all it started, so nobody of them is found elsewhere; whoever marks more is mistaken. */
-static bool descends_from_guest(struct walk *walk, const struct process *p)
-{
-	pid_t guest = getpid();
-	for (size_t steps = 0; p != NULL && p->pid != guest && steps < walk->count; steps++) {
-		if (p->parent == guest)
-			return true;
-		p = process_find(walk, p->parent);
-	}
-	return false;
-}
-
-static void keep_descendants(struct walk *walk)
-{
-	for (size_t i = 0; i < walk->count; i++)
-		if (walk->list[i].ours && !descends_from_guest(walk, &walk->list[i]))
-			walk->list[i].ours = false;
-}
-
 /* Before a KILL everybody is stopped, so that no fork can outrun the walk. */
 void processes_kill(marker *mark, void *whose, int signal_number)
 {
@@ -122,7 +128,6 @@ void processes_kill(marker *mark, void *whose, int signal_number)
 	for (int round = 0; round < ROUNDS_MAX; round++) {
 		take_walk(walk);
 		mark(whose, walk, before);
-		keep_descendants(walk);
 		bool fresh = false;
 		for (size_t i = 0; i < walk->count; i++) {
 			if (!walk->list[i].ours || process_reached(before, &walk->list[i]))

@@ -11,6 +11,7 @@ enum { PROCESSES_MAX = 4096, PIPE_NAME_BYTES = 64 };
 struct process {
 	pid_t pid, parent, session;
 	unsigned long long start;
+	bool kin;  /* made by the guest, or by one of these */
 	bool ours;
 };
 
