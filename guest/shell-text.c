@@ -1,5 +1,6 @@
 #include "shell-text.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,8 +92,13 @@ const char *shell_init(const struct start *start, pid_t pid)
 	if (strncmp(program, "bash", 4) == 0)
 		return "trap '[[ ${BASH_SOURCE-} ]] && { trap \"return 124\" DEBUG; return 124; }' URG\n";
 	if (strncmp(program, "zsh", 3) == 0)
-		return "TRAPURG() { [[ $ZSH_EVAL_CONTEXT = *file* ]] && return 124; return 0 }\n";
+		return "TRAPQUIT() { [[ $ZSH_EVAL_CONTEXT = *file* ]] && return 124; return 0 }\n";
 	return "exec >&-\ntrap '{ : ${_interrupted?}; } 2>/dev/null 3>&1' URG\n";
+}
+
+int shell_interrupt_signal(enum dialect dialect)
+{
+	return dialect == DIALECT_ZSH ? SIGQUIT : SIGURG;
 }
 
 /* A backslash keeps aliases off. `command` keeps a POSIX shell alive through errors in the file. */

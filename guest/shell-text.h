@@ -28,8 +28,11 @@ bool shell_arguments(struct start *start);
 /* Which lines the program understands, by its name; what it is called decides where it has two ways. */
 enum dialect shell_dialect(const struct start *start, pid_t pid);
 
-/* For the file `init`. It makes SIGURG end the command text that is being read, whole, and nothing else. */
+/* For the file `init`. It makes a signal end the command text that is being read, whole, and nothing else. */
 const char *shell_init(const struct start *start, pid_t pid);
+
+/* URG, which does nothing where a user took the trap away. zsh forgets about it in places; not so about QUIT. */
+int shell_interrupt_signal(enum dialect dialect);
 
 /* All return the length, 0 when it does not fit. The lines that read `init`, and say so: */
 size_t shell_opening_lines(const struct shell_lines *lines, char *text, size_t size);

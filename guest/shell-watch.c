@@ -80,7 +80,7 @@ void shell_interrupt(struct shell *s)
 {
 	if (s->pid <= 0)
 		return;
-	kill(s->pid, SIGURG); /* before anything that the worker says next */
+	kill(s->pid, shell_interrupt_signal(s->dialect)); /* before anything that the worker says next */
 	s->interrupted = true;
 	s->interrupt_at = now_ms() + INTERRUPT_EVERY_MS;
 	due(s->interrupt_at);
@@ -160,7 +160,7 @@ void shells_turn(void)
 		if (s->phase == SHELL_FREE || s->pid <= 0)
 			continue;
 		if (s->interrupt_at != 0 && now >= s->interrupt_at) {
-			kill(s->pid, SIGURG);
+			kill(s->pid, shell_interrupt_signal(s->dialect));
 			s->interrupt_at = now + INTERRUPT_EVERY_MS;
 		}
 		if (s->check_at != 0 && now >= s->check_at)
