@@ -16,6 +16,7 @@ export function createChild({ name, program, args, env, log, terminal }) {
   let wanted = false;
   let timer;
   let quickEnds = 0;
+  let asked = false;
   let restarts = 0;
 
   function launch() {
@@ -31,12 +32,13 @@ export function createChild({ name, program, args, env, log, terminal }) {
     closeSync(output);
     const began = Date.now();
     let ended = false;
+    asked = false;
     const onEnd = () => {
       if (ended) return;
       ended = true;
       process_ = undefined;
       if (!wanted) return;
-      quickEnds = Date.now() - began > healthyAfterMs ? 0 : quickEnds + 1;
+      quickEnds = asked || Date.now() - began > healthyAfterMs ? 0 : quickEnds + 1;
       restarts++;
       timer = setTimeout(launch, quickEnds === 0 ? 0 : Math.min(longestDelayMs, 25 * 2 ** quickEnds));
     };
@@ -53,7 +55,7 @@ export function createChild({ name, program, args, env, log, terminal }) {
     get restarts() {
       return restarts;
     },
-    /** How often in a row it ended within a second of its start. */
+    /** How often in a row it ended within a second of its start, and nobody here had asked for it. */
     get quickEnds() {
       return quickEnds;
     },
@@ -64,6 +66,7 @@ export function createChild({ name, program, args, env, log, terminal }) {
       launch();
     },
     kill(signal = 'SIGKILL') {
+      asked = true;
       return process_?.kill(signal) ?? false;
     },
     /** Ends it for good, with KILL when it does not end in time. */
