@@ -64,7 +64,8 @@ describe('a program that a test has run', () => {
       await say([
         `$I -- sh -c "${hide}"`,
         '$I --timeout 0.5 -- sh -c "trap : TERM; setsid sleep 1006 & sleep 1007"',
-        'pgrep -x sleep | wc -l',
+        // They were killed; how soon they are gone is the kernel's affair.
+        'for i in 1 2 3 4 5 6 7 8 9 10; do pgrep -x sleep >/dev/null || break; sleep 0.5; done; pgrep -x sleep | wc -l',
       ]),
     ).toEqual(['started', '=0', '=124', '0', '=0']);
   });
@@ -127,7 +128,8 @@ describe('what the agent cannot do', () => {
       '$I --status-fd 3 -- true 3>&1',
     ]);
     expect(lines[0]).toBe('lost');
-    expect(lines[2]).toMatch(/^unavailable @assay-agent: Connection refused$/);
+    // Whoever asks while the kernel still takes it down is lost too.
+    expect(lines[2]).toMatch(/^(unavailable @assay-agent: Connection refused|lost)$/);
   });
 
   test.each([

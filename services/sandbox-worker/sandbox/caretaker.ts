@@ -13,6 +13,9 @@ const reapMs = 500;
 const sweepMs = 5_000;
 const heartbeatMs = 10_000;
 
+/** How long a sandbox that is to be closed may take to tell what is left to tell. */
+const lastWordMs = 3_000;
+
 export interface CaretakerDeps {
   readonly engine: Engine;
   readonly sandboxes: Sandboxes;
@@ -61,6 +64,12 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     if (session === undefined) return;
     const { sessionId } = session;
     if (session.state === SessionState.CLOSING) {
+      if (container?.state === 'running') {
+        // Its guest may know what the worker before had no time to write.
+        const adopting = sandboxes.adopt(record, container.id, lastWordMs);
+        await adopting.catch((error) => log.warn({ session_id: sessionId, err: error }, 'a last word was not heard'));
+        if (sandboxes.holds(sessionId)) return sandboxes.close(project, sessionId, session);
+      }
       if (container !== undefined) await engine.remove(container.id);
       await sandboxes.finish(record, { type: 'closed' });
       return;

@@ -53,7 +53,7 @@ export interface Sandboxes {
   /** Removes a sandbox whose record was never written. */
   dropUnrecorded(sandbox: Sandbox): Promise<void>;
   /** Takes up a sandbox that a worker before this one made. */
-  adopt(record: SessionRecord, containerId: string): Promise<void>;
+  adopt(record: SessionRecord, containerId: string, guestMs?: number): Promise<void>;
   /** Removes everything and records the end. `why` is recorded unless the record says already why it closes. */
   close(project: string, sessionId: string, why: { reason: string; message: string }): Promise<void>;
   fail(project: string, sessionId: string, why: { reason: string; message: string }): Promise<void>;
@@ -204,7 +204,8 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         if (live.get(sessionId) !== sandbox || (await records.get(project, sessionId)) !== undefined) return;
         await discard(sandbox, 'its session was never recorded');
       }),
-    adopt: (record, containerId) => exclusively(record.session?.sessionId ?? '', () => adopt(record, containerId)),
+    adopt: (record, containerId, guestMs = guestTimeoutMs) =>
+      exclusively(record.session?.sessionId ?? '', () => adopt(record, containerId, guestMs)),
     close: (project, sessionId, why) =>
       exclusively(sessionId, async () => {
         await records.put(project, sessionId, { type: 'closing', ...why });
@@ -257,7 +258,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     },
   };
 
-  async function adopt(record: SessionRecord, containerId: string): Promise<void> {
+  async function adopt(record: SessionRecord, containerId: string, guestMs: number): Promise<void> {
     const { session } = record;
     if (session === undefined || live.has(session.sessionId)) return;
     const pid = await engine.pid(containerId);
@@ -274,7 +275,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       await engine.pause(containerId);
     } else {
       await engine.resume(containerId);
-      await sandbox.guestReady(guestTimeoutMs);
+      await sandbox.guestReady(guestMs);
     }
     follow(sandbox, session);
     sandbox.log.ready();
