@@ -789,7 +789,7 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
   cursor: string;
 
   /**
-   * What happened. Numbers from 12 are for verifications.
+   * What happened.
    *
    * @generated from oneof assay.v1.SessionEvent.event
    */
@@ -833,6 +833,14 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
      */
     value: ShellChanged;
     case: "shell";
+  } | {
+    /**
+     * A verification of the session reached another status.
+     *
+     * @generated from field: assay.v1.VerificationChanged verification = 12;
+     */
+    value: VerificationChanged;
+    case: "verification";
   } | { case: undefined; value?: undefined };
 };
 
@@ -841,6 +849,54 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
  * Use `create(SessionEventSchema)` to create a new message.
  */
 export declare const SessionEventSchema: GenMessage<SessionEvent>;
+
+/**
+ * VerificationChanged says where a verification of the session is now. WatchVerification tells the rest, also of one that goes on after the session has ended.
+ *
+ * @generated from message assay.v1.VerificationChanged
+ */
+export declare type VerificationChanged = Message<"assay.v1.VerificationChanged"> & {
+  /**
+   * The verification's id.
+   *
+   * @generated from field: string verification_id = 1;
+   */
+  verificationId: string;
+
+  /**
+   * The status, one of the words `pending`, `starting`, `running`, `completed`, `error` and `cancelled`.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * The verdict, such as `PASSED`, once there is one.
+   *
+   * @generated from field: string verdict = 3;
+   */
+  verdict: string;
+
+  /**
+   * How many tests passed.
+   *
+   * @generated from field: uint32 passed = 4;
+   */
+  passed: number;
+
+  /**
+   * Of how many.
+   *
+   * @generated from field: uint32 total = 5;
+   */
+  total: number;
+};
+
+/**
+ * Describes the message assay.v1.VerificationChanged.
+ * Use `create(VerificationChangedSchema)` to create a new message.
+ */
+export declare const VerificationChangedSchema: GenMessage<VerificationChanged>;
 
 /**
  * ShellChanged says what happened to a shell.

@@ -111,11 +111,8 @@ describe('session records', () => {
     const told: [string, Record<string, string>, Record<string, string>][] = [];
     for await (const message of sub) {
       const { event } = fromBinary(EventSchema, message.data);
-      told.push([
-        message.headers?.get('Nats-Msg-Id') ?? '',
-        event.value?.session?.labels ?? {},
-        event.value?.session?.env ?? {},
-      ]);
+      const session = event.case === 'sessionChanged' ? event.value.session : undefined;
+      told.push([message.headers?.get('Nats-Msg-Id') ?? '', session?.labels ?? {}, session?.env ?? {}]);
     }
     await nc.close();
     const revision = (await store.get('p', 'told'))?.revision;

@@ -6,6 +6,7 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Session } from "../../v1/session_pb.js";
+import type { Verification } from "../../v1/verification_pb.js";
 
 /**
  * Describes the file assay/events/v1/events.proto.
@@ -13,8 +14,9 @@ import type { Session } from "../../v1/session_pb.js";
 export declare const file_assay_events_v1_events: GenFile;
 
 /**
- * Event is what is published on the stream `ASSAY_EVENTS`, under `assay.events.<project>.session.<session id>`.
- * Its message id is `<session id>.<revision of the record>`, so a repetition is dropped.
+ * Event is what is published on the stream `ASSAY_EVENTS`, under `assay.events.<project>.session.<session id>` and
+ * `assay.events.<project>.verification.<verification id>`. Its message id is `<that id>.<revision of the record>`, so a repetition is dropped within the
+ * stream's window; who must not count twice compares ids and revisions.
  *
  * @generated from message assay.events.v1.Event
  */
@@ -46,6 +48,14 @@ export declare type Event = Message<"assay.events.v1.Event"> & {
      */
     value: SessionChanged;
     case: "sessionChanged";
+  } | {
+    /**
+     * A verification's record changed.
+     *
+     * @generated from field: assay.events.v1.VerificationChanged verification_changed = 4;
+     */
+    value: VerificationChanged;
+    case: "verificationChanged";
   } | { case: undefined; value?: undefined };
 };
 
@@ -74,4 +84,31 @@ export declare type SessionChanged = Message<"assay.events.v1.SessionChanged"> &
  * Use `create(SessionChangedSchema)` to create a new message.
  */
 export declare const SessionChangedSchema: GenMessage<SessionChanged>;
+
+/**
+ * VerificationChanged says that a verification's record changed.
+ *
+ * @generated from message assay.events.v1.VerificationChanged
+ */
+export declare type VerificationChanged = Message<"assay.events.v1.VerificationChanged"> & {
+  /**
+   * The verification as it is now. Its result has counts and verdict, and neither names of tests nor output.
+   *
+   * @generated from field: assay.v1.Verification verification = 1;
+   */
+  verification?: Verification | undefined;
+
+  /**
+   * The revision of the record: of two events the later one has the larger.
+   *
+   * @generated from field: uint64 revision = 2;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message assay.events.v1.VerificationChanged.
+ * Use `create(VerificationChangedSchema)` to create a new message.
+ */
+export declare const VerificationChangedSchema: GenMessage<VerificationChanged>;
 

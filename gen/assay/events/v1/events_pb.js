@@ -4,13 +4,14 @@
 
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_assay_v1_session } from "../../v1/session_pb.js";
+import { file_assay_v1_verification } from "../../v1/verification_pb.js";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file assay/events/v1/events.proto.
  */
 export const file_assay_events_v1_events = /*@__PURE__*/
-  fileDesc("Chxhc3NheS9ldmVudHMvdjEvZXZlbnRzLnByb3RvEg9hc3NheS5ldmVudHMudjEihwEKBUV2ZW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3Byb2plY3QYAiABKAkSOgoPc2Vzc2lvbl9jaGFuZ2VkGAMgASgLMh8uYXNzYXkuZXZlbnRzLnYxLlNlc3Npb25DaGFuZ2VkSABCBwoFZXZlbnQiNAoOU2Vzc2lvbkNoYW5nZWQSIgoHc2Vzc2lvbhgBIAEoCzIRLmFzc2F5LnYxLlNlc3Npb25iBnByb3RvMw", [file_assay_v1_session, file_google_protobuf_timestamp]);
+  fileDesc("Chxhc3NheS9ldmVudHMvdjEvZXZlbnRzLnByb3RvEg9hc3NheS5ldmVudHMudjEizQEKBUV2ZW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3Byb2plY3QYAiABKAkSOgoPc2Vzc2lvbl9jaGFuZ2VkGAMgASgLMh8uYXNzYXkuZXZlbnRzLnYxLlNlc3Npb25DaGFuZ2VkSAASRAoUdmVyaWZpY2F0aW9uX2NoYW5nZWQYBCABKAsyJC5hc3NheS5ldmVudHMudjEuVmVyaWZpY2F0aW9uQ2hhbmdlZEgAQgcKBWV2ZW50IjQKDlNlc3Npb25DaGFuZ2VkEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIlUKE1ZlcmlmaWNhdGlvbkNoYW5nZWQSLAoMdmVyaWZpY2F0aW9uGAEgASgLMhYuYXNzYXkudjEuVmVyaWZpY2F0aW9uEhAKCHJldmlzaW9uGAIgASgEYgZwcm90bzM", [file_assay_v1_session, file_assay_v1_verification, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message assay.events.v1.Event.
@@ -25,4 +26,11 @@ export const EventSchema = /*@__PURE__*/
  */
 export const SessionChangedSchema = /*@__PURE__*/
   messageDesc(file_assay_events_v1_events, 1);
+
+/**
+ * Describes the message assay.events.v1.VerificationChanged.
+ * Use `create(VerificationChangedSchema)` to create a new message.
+ */
+export const VerificationChangedSchema = /*@__PURE__*/
+  messageDesc(file_assay_events_v1_events, 2);
 

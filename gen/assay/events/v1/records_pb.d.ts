@@ -7,6 +7,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { Session } from "../../v1/session_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Key } from "../../v1/key_pb.js";
+import type { Verification } from "../../v1/verification_pb.js";
 
 /**
  * Describes the file assay/events/v1/records.proto.
@@ -156,4 +157,87 @@ export declare type WorkerRecord = Message<"assay.events.v1.WorkerRecord"> & {
  * Use `create(WorkerRecordSchema)` to create a new message.
  */
 export declare const WorkerRecordSchema: GenMessage<WorkerRecord>;
+
+/**
+ * VerificationRecord is a verification as it is kept in the bucket `assay_verifications`, under `<project>.<verification id>`. Every write is a compare-and-set.
+ *
+ * @generated from message assay.events.v1.VerificationRecord
+ */
+export declare type VerificationRecord = Message<"assay.events.v1.VerificationRecord"> & {
+  /**
+   * The project it belongs to.
+   *
+   * @generated from field: string project = 1;
+   */
+  project: string;
+
+  /**
+   * The verification as graders see it, its result without tests and output.
+   *
+   * @generated from field: assay.v1.Verification verification = 2;
+   */
+  verification?: Verification | undefined;
+
+  /**
+   * SHA-256 of the request that made it, where it had a request id.
+   *
+   * @generated from field: bytes request_digest = 3;
+   */
+  requestDigest: Uint8Array;
+
+  /**
+   * The object in `assay_results` that holds the whole result. Empty: the result in `verification` is the whole.
+   *
+   * @generated from field: string result_object = 4;
+   */
+  resultObject: string;
+
+  /**
+   * Names the attempt that is under way. Only who holds it may write phases and the end; another attempt puts its own here.
+   *
+   * @generated from field: string claim = 5;
+   */
+  claim: string;
+
+  /**
+   * The job's place in the work queue, under which the attempt was begun.
+   *
+   * @generated from field: uint64 job_sequence = 6;
+   */
+  jobSequence: bigint;
+};
+
+/**
+ * Describes the message assay.events.v1.VerificationRecord.
+ * Use `create(VerificationRecordSchema)` to create a new message.
+ */
+export declare const VerificationRecordSchema: GenMessage<VerificationRecord>;
+
+/**
+ * VerificationJob is a message of the work queue `ASSAY_JOBS`, under `assay.jobs.<project>.<verification id>`, its message id being the verification's id. What is to
+ * be done stands in the record.
+ *
+ * @generated from message assay.events.v1.VerificationJob
+ */
+export declare type VerificationJob = Message<"assay.events.v1.VerificationJob"> & {
+  /**
+   * The project.
+   *
+   * @generated from field: string project = 1;
+   */
+  project: string;
+
+  /**
+   * The verification.
+   *
+   * @generated from field: string verification_id = 2;
+   */
+  verificationId: string;
+};
+
+/**
+ * Describes the message assay.events.v1.VerificationJob.
+ * Use `create(VerificationJobSchema)` to create a new message.
+ */
+export declare const VerificationJobSchema: GenMessage<VerificationJob>;
 

@@ -5,13 +5,14 @@
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_assay_v1_key } from "../../v1/key_pb.js";
 import { file_assay_v1_session } from "../../v1/session_pb.js";
+import { file_assay_v1_verification } from "../../v1/verification_pb.js";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file assay/events/v1/records.proto.
  */
 export const file_assay_events_v1_records = /*@__PURE__*/
-  fileDesc("Ch1hc3NheS9ldmVudHMvdjEvcmVjb3Jkcy5wcm90bxIPYXNzYXkuZXZlbnRzLnYxIo0BCg1TZXNzaW9uUmVjb3JkEg8KB3Byb2plY3QYASABKAkSIgoHc2Vzc2lvbhgCIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24SFgoOcmVxdWVzdF9kaWdlc3QYAyABKAwSLwoLYWN0aXZlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj4KCUtleVJlY29yZBIaCgNrZXkYASABKAsyDS5hc3NheS52MS5LZXkSFQoNc2VjcmV0X3NoYTI1NhgCIAEoDCKyAQoMV29ya2VyUmVjb3JkEhEKCXdvcmtlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBBIPCgdhZGRyZXNzGAMgASgJEhAKCGNhcGFjaXR5GAQgASgNEhAKCHNlc3Npb25zGAUgASgNEhQKDGNhcGFiaWxpdGllcxgGIAMoCRIQCghkcmFpbmluZxgHIAEoCBIMCgR3YXJtGAggASgNEhUKDXdhcm1fY2FwYWNpdHkYCSABKA1iBnByb3RvMw", [file_assay_v1_key, file_assay_v1_session, file_google_protobuf_timestamp]);
+  fileDesc("Ch1hc3NheS9ldmVudHMvdjEvcmVjb3Jkcy5wcm90bxIPYXNzYXkuZXZlbnRzLnYxIo0BCg1TZXNzaW9uUmVjb3JkEg8KB3Byb2plY3QYASABKAkSIgoHc2Vzc2lvbhgCIAEoCzIRLmFzc2F5LnYxLlNlc3Npb24SFgoOcmVxdWVzdF9kaWdlc3QYAyABKAwSLwoLYWN0aXZlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj4KCUtleVJlY29yZBIaCgNrZXkYASABKAsyDS5hc3NheS52MS5LZXkSFQoNc2VjcmV0X3NoYTI1NhgCIAEoDCKyAQoMV29ya2VyUmVjb3JkEhEKCXdvcmtlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBBIPCgdhZGRyZXNzGAMgASgJEhAKCGNhcGFjaXR5GAQgASgNEhAKCHNlc3Npb25zGAUgASgNEhQKDGNhcGFiaWxpdGllcxgGIAMoCRIQCghkcmFpbmluZxgHIAEoCBIMCgR3YXJtGAggASgNEhUKDXdhcm1fY2FwYWNpdHkYCSABKA0ipwEKElZlcmlmaWNhdGlvblJlY29yZBIPCgdwcm9qZWN0GAEgASgJEiwKDHZlcmlmaWNhdGlvbhgCIAEoCzIWLmFzc2F5LnYxLlZlcmlmaWNhdGlvbhIWCg5yZXF1ZXN0X2RpZ2VzdBgDIAEoDBIVCg1yZXN1bHRfb2JqZWN0GAQgASgJEg0KBWNsYWltGAUgASgJEhQKDGpvYl9zZXF1ZW5jZRgGIAEoBCI7Cg9WZXJpZmljYXRpb25Kb2ISDwoHcHJvamVjdBgBIAEoCRIXCg92ZXJpZmljYXRpb25faWQYAiABKAliBnByb3RvMw", [file_assay_v1_key, file_assay_v1_session, file_assay_v1_verification, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message assay.events.v1.SessionRecord.
@@ -33,4 +34,18 @@ export const KeyRecordSchema = /*@__PURE__*/
  */
 export const WorkerRecordSchema = /*@__PURE__*/
   messageDesc(file_assay_events_v1_records, 2);
+
+/**
+ * Describes the message assay.events.v1.VerificationRecord.
+ * Use `create(VerificationRecordSchema)` to create a new message.
+ */
+export const VerificationRecordSchema = /*@__PURE__*/
+  messageDesc(file_assay_events_v1_records, 3);
+
+/**
+ * Describes the message assay.events.v1.VerificationJob.
+ * Use `create(VerificationJobSchema)` to create a new message.
+ */
+export const VerificationJobSchema = /*@__PURE__*/
+  messageDesc(file_assay_events_v1_records, 4);
 
