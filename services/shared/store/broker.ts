@@ -1,10 +1,18 @@
 import { readFileSync } from 'node:fs';
-import { type JetStreamClient, jetstream, jetstreamManager, RetentionPolicy, StorageType } from '@nats-io/jetstream';
+import {
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+} from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { ConfigError } from '../config.ts';
 import { DomainError } from '../domain-error.ts';
-import { type BucketName, bucketNames, bucketSpecs, eventStream } from './bucket-spec.ts';
+import { type BucketName, bucketNames, bucketSpecs, eventStream, jobStream } from './bucket-spec.ts';
 import { storeUnavailable } from './store-error.ts';
 
 /** No call to the broker waits longer than this. */
@@ -14,6 +22,8 @@ export const storeTimeoutMs = 5_000;
 export interface Broker {
   readonly connected: boolean;
   readonly js: JetStreamClient;
+  /** For what has no call of its own in JetStream's client. */
+  readonly connection: NatsConnection;
   bucket(name: BucketName): KV;
   /** Resolves when there is a connection; rejects with STORE_UNAVAILABLE if none comes in time. */
   whenConnected(): Promise<void>;
@@ -72,6 +82,7 @@ export async function connectBroker(options: BrokerOptions): Promise<Broker> {
     const buckets = await prepare(nc, js, options.replicas);
     return {
       js,
+      connection: nc,
       ...link,
       get connected() {
         return link.connected;
@@ -109,21 +120,29 @@ async function prepare(nc: NatsConnection, js: JetStreamClient, replicas: number
       allow_direct: false,
     });
   }
-  const { name, subjects, maxAgeMs, maxBytes } = eventStream;
+  // The only way for a user who may publish nothing to read what was before: a consumer would have to be made.
+  await ensureStream(manager, eventStream, replicas, { retention: RetentionPolicy.Limits, allow_direct: true });
+  await ensureStream(manager, jobStream, replicas, { retention: RetentionPolicy.Workqueue });
+  return buckets as Record<BucketName, KV>;
+}
+
+async function ensureStream(
+  manager: JetStreamManager,
+  { name, subjects, maxAgeMs, maxBytes }: typeof eventStream | typeof jobStream,
+  replicas: number,
+  kind: Pick<StreamConfig, 'retention'> & Partial<StreamConfig>,
+): Promise<void> {
   await manager.streams.info(name).catch(() =>
     manager.streams.add({
+      ...kind,
       name,
       subjects: [...subjects],
-      retention: RetentionPolicy.Limits,
       storage: StorageType.File,
       max_age: nanos(maxAgeMs),
       max_bytes: maxBytes,
       num_replicas: replicas,
-      // The only way for a user who may publish nothing to read what was before: a consumer would have to be made.
-      allow_direct: true,
     }),
   );
-  return buckets as Record<BucketName, KV>;
 }
 
 type Link = Pick<Broker, 'connected' | 'whenConnected' | 'onConnectionChange' | 'answered'>;

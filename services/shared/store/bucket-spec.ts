@@ -15,6 +15,8 @@ export const bucketSpecs = {
    * forget both, so this one is a hundred years: it exists because every bucket has one.
    */
   assay_keys: { maxAgeMs: 36_500 * dayMs, maxBytes: 64 * mebibyte },
+  /** As long as the sessions they belong to. What they say at length is in the object store, for a time of its own. */
+  assay_verifications: { maxAgeMs: 30 * dayMs, maxBytes: 1_024 * mebibyte },
   /** A worker writes every few seconds. One that was silent for thirty days has no session left in the bucket above. */
   assay_workers: { maxAgeMs: 30 * dayMs, maxBytes: 16 * mebibyte },
 } as const satisfies Record<string, Spec>;
@@ -28,4 +30,14 @@ export const eventStream = {
   subjects: ['assay.events.>'],
   maxAgeMs: 7 * dayMs,
   maxBytes: 1_024 * mebibyte,
+} as const;
+
+/** Jobs that nobody has acknowledged. One that is older than any verification may take is given up by its record first. */
+export const jobStream = {
+  name: 'ASSAY_JOBS',
+  subjects: ['assay.jobs.>'],
+  maxAgeMs: 30 * dayMs,
+  maxBytes: 256 * mebibyte,
+  /** Of one project, taken and not acknowledged. */
+  maxAckPending: 10_000,
 } as const;

@@ -53,8 +53,10 @@ describe('the broker', () => {
     await nc.close();
     expect(infos.map(({ config }) => config.name).sort()).toEqual([
       'ASSAY_EVENTS',
+      'ASSAY_JOBS',
       'KV_assay_keys',
       'KV_assay_sessions',
+      'KV_assay_verifications',
       'KV_assay_workers',
     ]);
     for (const { config } of infos) {

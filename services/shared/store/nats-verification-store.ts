@@ -1,0 +1,104 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { timestampNow } from '@bufbuild/protobuf/wkt';
+import { KvWatchInclude } from '@nats-io/kv';
+import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { DomainError } from '../domain-error.ts';
+import { forAgents } from '../verification/agent-view.ts';
+import { change } from '../verification/verification-change.ts';
+import { verificationOf } from '../verification/verification-status.ts';
+import type { Broker } from './broker.ts';
+import { createRecordBucket } from './record-bucket.ts';
+import { repeatable } from './repeatable.ts';
+import type { Stored } from './session-store.ts';
+import type { VerificationStore } from './verification-store.ts';
+
+export interface NatsVerificationStoreOptions {
+  readonly broker: Broker;
+  /** Told of an event that could not be published: the record is written all the same, and it is the truth. */
+  readonly onEventLost: (error: unknown, verificationId: string) => void;
+}
+
+const bucketName = 'assay_verifications';
+const conflictsBeforeGivingUp = 50;
+const rewatchDelayMs = 250;
+
+export function verificationKey(project: string, verificationId: string): string {
+  return `${project}.${verificationId}`;
+}
+
+/** Verification records in the bucket `assay_verifications`, their events on the stream `ASSAY_EVENTS`. */
+export function createNatsVerificationStore(options: NatsVerificationStoreOptions): VerificationStore {
+  const { broker, onEventLost } = options;
+  const bucket = createRecordBucket(broker, bucketName, VerificationRecordSchema);
+
+  const announce = async (stored: Stored<VerificationRecord>): Promise<void> => {
+    const { project } = stored.value;
+    const verification = verificationOf(stored.value);
+    const id = verification.verificationId;
+    const value = { verification: forAgents(verification), revision: BigInt(stored.revision) };
+    const event = create(EventSchema, { time: timestampNow(), project, event: { case: 'verificationChanged', value } });
+    const subject = `assay.events.${project}.verification.${id}`;
+    const msgID = `${id}.${stored.revision}`;
+    try {
+      await repeatable(broker, () => broker.js.publish(subject, toBinary(EventSchema, event), { msgID }));
+    } catch (error) {
+      onEventLost(error, id);
+    }
+  };
+  return {
+    announce,
+    async create(record) {
+      const key = verificationKey(record.project, verificationOf(record).verificationId);
+      const stored = await bucket.compareAndSet(key, record, 0);
+      if (stored !== undefined) await announce(stored);
+      return stored;
+    },
+    get: (project, verificationId) => bucket.get(verificationKey(project, verificationId)),
+    async change(project, verificationId, what) {
+      const key = verificationKey(project, verificationId);
+      for (let conflicts = 0; conflicts < conflictsBeforeGivingUp; conflicts += 1) {
+        const found = await bucket.get(key);
+        if (found === undefined) return undefined;
+        const next = change(found.value, what);
+        if (next === undefined) return { ...found, changed: false };
+        const stored = await bucket.compareAndSet(key, next, Number(found.revision));
+        if (stored === undefined) continue;
+        await announce(stored);
+        return { ...stored, changed: true };
+      }
+      const message = `the record of ${verificationId} was changed by others ${conflictsBeforeGivingUp} times in a row; try again`;
+      throw new DomainError('STORE_UNAVAILABLE', message);
+    },
+    watch: (listener) => keepWatching(broker, listener),
+  };
+}
+
+/** A watch of what is written from now on, and a new one whenever it ends. */
+function keepWatching(broker: Broker, listener: (record: VerificationRecord) => void): () => void {
+  const kv = broker.bucket(bucketName);
+  let stopped = false;
+  let stopWatch = (): void => {};
+  // The watch would find out by its missing heartbeats; a new one is sure and at once.
+  const unfollow = broker.onConnectionChange((connected) => connected && stopWatch());
+  const watchOnce = async (): Promise<void> => {
+    await broker.whenConnected();
+    const watch = await kv.watch({ include: KvWatchInclude.UpdatesOnly });
+    stopWatch = () => watch.stop();
+    if (stopped) watch.stop();
+    for await (const entry of watch) {
+      if (entry.operation === 'PUT') listener(fromBinary(VerificationRecordSchema, entry.value));
+    }
+  };
+  void (async () => {
+    while (!stopped) {
+      await watchOnce().catch(() => {});
+      if (!stopped) await new Promise((resolve) => setTimeout(resolve, rewatchDelayMs));
+    }
+  })();
+  return () => {
+    stopped = true;
+    unfollow();
+    stopWatch();
+  };
+}

@@ -1,0 +1,45 @@
+import { clone } from '@bufbuild/protobuf';
+import {
+  Verdict,
+  type Verification,
+  type VerificationResult,
+  VerificationSchema,
+} from '../../../gen/assay/v1/verification_pb.js';
+
+/** What each verdict says to those who may not know the hidden tests. */
+const reasons: Readonly<Record<Verdict, string>> = {
+  [Verdict.UNSPECIFIED]: '',
+  [Verdict.PASSED]: 'every required test passed',
+  [Verdict.FAILED]: 'a required test did not pass',
+  [Verdict.TAMPERED]: 'the submission interfered with its grading',
+  [Verdict.TIMED_OUT]: 'the tests, or the build before them, took longer than the sample allows',
+  [Verdict.OUT_OF_MEMORY]: 'the tests, or the build before them, needed more memory than the sample allows',
+  [Verdict.INVALID_SUBMISSION]: 'what was changed cannot be taken as a submission',
+  [Verdict.SAMPLE_BROKEN]: 'the sample itself cannot be graded',
+  [Verdict.INFRA_ERROR]: 'the service failed, which says nothing about the submission',
+};
+
+/**
+ * The verification without what only graders may know: names, messages and output of hidden tests, sentinels, notes.
+ * Verdict, counts, times and the digests stay.
+ */
+export function forAgents(verification: Verification): Verification {
+  const shown = clone(VerificationSchema, verification);
+  shown.message = '';
+  if (shown.result !== undefined) strip(shown.result);
+  return shown;
+}
+
+function strip(result: VerificationResult): void {
+  result.passes = [];
+  result.failures = [];
+  result.skips = [];
+  result.tests = [];
+  result.notes = [];
+  result.stdout = new Uint8Array();
+  result.stderr = new Uint8Array();
+  result.stdoutOmittedBytes = 0n;
+  result.stderrOmittedBytes = 0n;
+  // Why a submission is invalid is about the agent's own files.
+  if (result.verdict !== Verdict.INVALID_SUBMISSION) result.reason = reasons[result.verdict];
+}
