@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { NetworkMode } from '../../gen/assay/v1/session_pb.js';
 import { hostAndPort, hostPatterns, listOf, wholeNumber } from '../shared/config.ts';
+import { defaultFetchOptions } from './image/fetch-source.ts';
 import { type AddressRange, parseAddressRange } from './network/address-range.ts';
 import { warmPool } from './warm-pool-setting.ts';
 
@@ -16,6 +17,9 @@ const ipv4Range = (text: string): AddressRange | undefined => {
   const range = parseAddressRange(text);
   return range?.family === 'ipv4' ? range : undefined;
 };
+
+const webAddressOf = (text: string): string | undefined => (/^https?:\/\/[^\s]+$/.test(text) ? text : undefined);
+const webAddress = () => z.string().regex(/^https?:\/\/[^\s]+$/, 'expected an http or https address');
 
 /** The worker's settings, by the environment variable that sets each. */
 export const workerConfig = z.object({
@@ -46,6 +50,15 @@ export const workerConfig = z.object({
   ASSAY_TRANSCRIPT_KEEP_SECONDS: wholeNumber(1, 31_536_000).prefault('604800'),
   ASSAY_TRANSCRIPT_STORE_BYTES: wholeNumber(mebibyte, 2 ** 50).prefault(String(4_096 * mebibyte)),
   ASSAY_TRANSCRIPT_PATIENCE_SECONDS: wholeNumber(0, 86_400).prefault('600'),
+  ASSAY_LIMIT_SAMPLE_BYTES: wholeNumber(65_536, 2 ** 40).prefault(String(256 * mebibyte)),
+  ASSAY_LIMIT_SAMPLE_FILES: wholeNumber(2, 10_000_000).prefault('20000'),
+  ASSAY_SAMPLE_CACHE_BYTES: wholeNumber(mebibyte, 2 ** 50).prefault(String(2_048 * mebibyte)),
+  ASSAY_IMAGE_BUILDS: wholeNumber(1, 64).prefault('2'),
+  ASSAY_IMAGE_BUILD_SECONDS: wholeNumber(1, 86_400).prefault('1800'),
+  ASSAY_SOURCE_BYTES: wholeNumber(65_536, 2 ** 40).prefault(String(512 * mebibyte)),
+  ASSAY_SOURCE_SECONDS: wholeNumber(1, 86_400).prefault('300'),
+  ASSAY_NPM_REGISTRY: webAddress().prefault(defaultFetchOptions.npmRegistry),
+  ASSAY_DEBIAN_POOLS: listOf(webAddressOf, 'an http or https address').prefault(defaultFetchOptions.debianPools.join()),
   ASSAY_EXECUTIONS_PER_SESSION: wholeNumber(1, 10_000_000).prefault('100000'),
   ASSAY_NETWORK_MODES: listOf(networkMode, 'none, egress or full').prefault('none,egress,full'),
   ASSAY_NETDOOR_PATH: z.string().startsWith('/', 'expected the absolute path of netdoor').optional(),

@@ -20,6 +20,8 @@ const schema = z.object({
   ASSAY_WORKER_TOKEN_FILE: z.string("expected a file that holds the workers' token"),
   ASSAY_BOOTSTRAP_KEY_FILE: z.string().optional(),
   ASSAY_DATASETS: z.string().regex(/\S/, 'expected a folder').default(shippedDatasets),
+  ASSAY_SAMPLE_KEEP_SECONDS: limit(3_600, 31_536_000, 2_592_000),
+  ASSAY_SAMPLE_STORE_BYTES: limit(mebibyte, 2 ** 50, 2_048 * mebibyte),
   ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   ASSAY_LIMIT_SESSIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
   ASSAY_LIMIT_COMMAND_BYTES: limit(1, mebibyte, mebibyte),
@@ -77,6 +79,8 @@ export interface SessionsConfig {
   readonly bootstrapKey: string | undefined;
   /** The folder of datasets. */
   readonly datasets: string;
+  /** How the contents of samples are kept for workers. */
+  readonly sampleKeeping: { readonly keepMs: number; readonly maxBytes: number };
   readonly logLevel: string;
   readonly limits: Limits;
 }
@@ -100,6 +104,10 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
     workerToken: readSecretFile(given.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE'),
     bootstrapKey: keyFile ? readSecretFile(keyFile, 'ASSAY_BOOTSTRAP_KEY_FILE') : undefined,
     datasets: resolve(given.ASSAY_DATASETS),
+    sampleKeeping: {
+      keepMs: given.ASSAY_SAMPLE_KEEP_SECONDS * 1_000,
+      maxBytes: given.ASSAY_SAMPLE_STORE_BYTES,
+    },
     logLevel: given.ASSAY_LOG_LEVEL,
     limits: {
       sessionsPerProject: given.ASSAY_LIMIT_SESSIONS_PER_PROJECT,

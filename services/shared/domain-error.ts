@@ -20,6 +20,7 @@ const codes = {
   SESSION_UNREACHABLE: Code.Unavailable,
   NETWORK_NOT_OFFERED: Code.FailedPrecondition,
   IMAGE_NOT_FOUND: Code.NotFound,
+  IMAGE_BUILD_FAILED: Code.FailedPrecondition,
   DATASET_NOT_FOUND: Code.NotFound,
   SAMPLE_NOT_FOUND: Code.NotFound,
   SAMPLE_CHANGED: Code.Aborted,

@@ -12,6 +12,8 @@ export interface FetchOptions {
   readonly debianPools: readonly string[];
   readonly maxBytes: number;
   readonly timeoutMs: number;
+  /** Gives up. */
+  readonly signal?: AbortSignal;
 }
 
 export const defaultFetchOptions = {
@@ -37,10 +39,12 @@ export async function fetchSource(wanted: Fetch, options: FetchOptions): Promise
   await mkdir(options.directory, { recursive: true });
   const failures: string[] = [];
   for (const url of addressesOf(wanted, options)) {
+    options.signal?.throwIfAborted();
     const failure = await download(url, wanted.integrity, path, options);
     if (failure === undefined) return path;
     failures.push(`${url}: ${failure}`);
   }
+  options.signal?.throwIfAborted();
   throw new FetchError(`cannot fetch ${describe(wanted)}:\n  ${failures.join('\n  ')}`);
 }
 
@@ -75,12 +79,13 @@ async function download(
   url: string,
   integrity: string,
   path: string,
-  { maxBytes, timeoutMs }: FetchOptions,
+  { maxBytes, timeoutMs, signal }: FetchOptions,
 ): Promise<string | undefined> {
   const part = `${path}.${process.pid}.part`;
   let file: FileHandle | undefined;
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(timeoutMs) });
+    const late = AbortSignal.timeout(timeoutMs);
+    const response = await fetch(url, { signal: signal === undefined ? late : AbortSignal.any([late, signal]) });
     if (!response.ok || response.body === null) return `status ${response.status}`;
     file = await open(part, 'w', 0o600);
     const check = createIntegrityCheck(integrity);

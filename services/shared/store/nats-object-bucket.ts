@@ -1,0 +1,113 @@
+import { type JetStreamManager, StorageType } from '@nats-io/jetstream';
+import { Objm } from '@nats-io/obj';
+import { nanos } from '@nats-io/transport-node';
+import { type Broker, storeTimeoutMs } from './broker.ts';
+import { repeatable } from './repeatable.ts';
+import { storeUnavailable } from './store-error.ts';
+
+const duplicateMs = 120_000;
+
+export interface BucketKeeping {
+  readonly keepMs: number;
+  /** Of all objects together. */
+  readonly maxBytes: number;
+  readonly replicas: number;
+}
+
+export interface ObjectReader {
+  /** The object in pieces, read as they are taken. Undefined: there is none, or not any more. */
+  get(name: string): Promise<AsyncGenerator<Uint8Array, void> | undefined>;
+  /** When it was stored, in milliseconds since 1970. Undefined: there is none. */
+  storedMs(name: string): Promise<number | undefined>;
+}
+
+export interface ObjectBucket extends ObjectReader {
+  /** Stores all of it or nothing, in place of an earlier one. Rejects with STORE_UNAVAILABLE, also where it is full. */
+  put(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+}
+
+/** Objects of any size under names. The bucket is made, or brought to these settings. */
+export async function createNatsObjectBucket(
+  broker: Broker,
+  bucket: string,
+  keeping: BucketKeeping,
+): Promise<ObjectBucket> {
+  const settings = {
+    max_age: nanos(keeping.keepMs),
+    max_bytes: keeping.maxBytes,
+    // The broker takes none that is longer than the age.
+    duplicate_window: nanos(Math.min(keeping.keepMs, duplicateMs)),
+  };
+  const objects = await new Objm(broker.js).create(bucket, {
+    ttl: settings.max_age,
+    max_bytes: settings.max_bytes,
+    storage: StorageType.File,
+    replicas: keeping.replicas,
+  });
+  await (await broker.js.jetstreamManager(false)).streams.update(streamOf(bucket), settings);
+  return {
+    ...createNatsObjectReader(broker, bucket),
+    async put(name, pieces) {
+      await broker.whenConnected();
+      try {
+        await broker.answered(() => objects.put({ name }, ReadableStream.from(pieces), { timeout: storeTimeoutMs }));
+      } catch (error) {
+        throw storeUnavailable(error);
+      }
+    },
+  };
+}
+
+/** Reads a bucket that somebody else makes and fills. */
+export function createNatsObjectReader(broker: Broker, bucket: string): ObjectReader {
+  const infoOf = async (name: string) => {
+    await broker.whenConnected();
+    try {
+      const objects = await new Objm(broker.js).open(bucket, false);
+      const info = await repeatable(broker, () => objects.info(name));
+      return info === null || info.deleted ? undefined : info;
+    } catch (error) {
+      if ((error as Error).message === 'stream not found') return undefined;
+      throw storeUnavailable(error);
+    }
+  };
+  return {
+    async get(name) {
+      const info = await infoOf(name);
+      return info && chunks(broker, await broker.js.jetstreamManager(false), bucket, info);
+    },
+    async storedMs(name) {
+      const info = await infoOf(name);
+      return info && Date.parse(info.mtime);
+    },
+  };
+}
+
+/**
+ * The chunks of an object, one request for each: the client's own way pushes all of an object into memory, however slow
+ * its reader is.
+ */
+async function* chunks(
+  broker: Broker,
+  manager: JetStreamManager,
+  bucket: string,
+  { nuid, size }: { nuid: string; size: number },
+): AsyncGenerator<Uint8Array, void> {
+  let next = 1;
+  for (let read = 0; read < size; ) {
+    const query = { seq: next, next_by_subj: `$O.${bucket}.C.${nuid}` };
+    const message = await repeatable(broker, () => manager.streams.getMessage(streamOf(bucket), query)).catch(
+      (error) => {
+        throw storeUnavailable(error);
+      },
+    );
+    if (message === null) throw storeUnavailable(new Error(`an object of ${bucket} ends at ${read} of ${size} bytes`));
+    next = message.seq + 1;
+    read += message.data.length;
+    yield message.data;
+  }
+}
+
+function streamOf(bucket: string): string {
+  return `OBJ_${bucket}`;
+}
