@@ -138,6 +138,13 @@ export declare type Session = Message<"assay.v1.Session"> & {
   forkedFrom: string;
 
   /**
+   * The sample the session was made from; a fork has that of its source. Absent: none.
+   *
+   * @generated from field: assay.v1.SessionSample sample = 19;
+   */
+  sample?: SessionSample | undefined;
+
+  /**
    * Whether what happened in the session can be read now that it has ended. Unspecified while it lives, and for one in which nothing ever ran.
    *
    * @generated from field: assay.v1.TranscriptState transcript_state = 31;
@@ -157,6 +164,68 @@ export declare type Session = Message<"assay.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export declare const SessionSchema: GenMessage<Session>;
+
+/**
+ * SessionSample is the task of a session that was made from a sample, as the sample was then.
+ *
+ * @generated from message assay.v1.SessionSample
+ */
+export declare type SessionSample = Message<"assay.v1.SessionSample"> & {
+  /**
+   * The dataset.
+   *
+   * @generated from field: string dataset = 1;
+   */
+  dataset: string;
+
+  /**
+   * The sample's id.
+   *
+   * @generated from field: string sample_id = 2;
+   */
+  sampleId: string;
+
+  /**
+   * The version.
+   *
+   * @generated from field: string version = 3;
+   */
+  version: string;
+
+  /**
+   * `sha256:…` over everything in the sample's folder.
+   *
+   * @generated from field: string content_digest = 4;
+   */
+  contentDigest: string;
+
+  /**
+   * `sha256:…` over what its image is made from.
+   *
+   * @generated from field: string image_digest = 5;
+   */
+  imageDigest: string;
+
+  /**
+   * `sha256:…` over how it is graded.
+   *
+   * @generated from field: string verification_digest = 6;
+   */
+  verificationDigest: string;
+
+  /**
+   * The task, as the agent reads it. Empty in lists.
+   *
+   * @generated from field: string instruction = 7;
+   */
+  instruction: string;
+};
+
+/**
+ * Describes the message assay.v1.SessionSample.
+ * Use `create(SessionSampleSchema)` to create a new message.
+ */
+export declare const SessionSampleSchema: GenMessage<SessionSample>;
 
 /**
  * Network says what a session can reach. Loopback of the host, its services, metadata addresses, other sessions and what the operator blocks are out of reach in every mode.
