@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -178,6 +179,17 @@ static bool open_pipe(bool wanted, int *reader, int *writer)
 	return true;
 }
 
+/* A pipe's name in /proc can be opened by its owner alone, so the pipes of a program belong to its user: without that
+ * `echo > /dev/stderr` fails for whomever a guest that is root starts. A change of this user may make the guest dumpable. */
+static void make_files_as(uint32_t uid, uint32_t gid)
+{
+	int kept = errno;
+	setfsgid(gid == KEEP_ID ? getegid() : gid);
+	setfsuid(uid == KEEP_ID ? geteuid() : uid);
+	prctl(PR_SET_DUMPABLE, 0);
+	errno = kept;
+}
+
 static void close_all(const int *fds, int count)
 {
 	int kept = errno;
@@ -234,10 +246,16 @@ int spawn_in_nest(uint64_t nest, const struct start *start, uint8_t flags, struc
 	     output = pipes && !(flags & SPAWN_MUTE);
 	int step = STEP_PIPES;
 	pid_t pid = -1;
-	if (open_pipe(input, &child[0], &own[0]) && open_pipe(output, &own[1], &child[1]) &&
-	    open_pipe(output, &own[2], &child[2]) && open_pipe(true, &own[STATUS_FD], &child[STATUS_FD]) &&
-	    open_pipe(gated, &child[GATE_FD], &own[GATE_FD]) && unblock(own[0]) && unblock(own[1]) && unblock(own[2]) &&
-	    unblock(own[STATUS_FD])) {
+	bool foreign = nest == 0 && (start->uid != KEEP_ID || start->gid != KEEP_ID);
+	if (foreign)
+		make_files_as(start->uid, start->gid);
+	bool opened = open_pipe(input, &child[0], &own[0]) && open_pipe(output, &own[1], &child[1]) &&
+	              open_pipe(output, &own[2], &child[2]) && open_pipe(true, &own[STATUS_FD], &child[STATUS_FD]) &&
+	              open_pipe(gated, &child[GATE_FD], &own[GATE_FD]) && unblock(own[0]) && unblock(own[1]) &&
+	              unblock(own[2]) && unblock(own[STATUS_FD]);
+	if (foreign)
+		make_files_as(KEEP_ID, KEEP_ID);
+	if (opened) {
 		step = STEP_FORK;
 		pid = nest == 0 ? forked(start, child) : laid(nest, start, child);
 	}
