@@ -37,10 +37,22 @@ export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
     return await applyWith(order, rules, baseline, writer);
   } catch (error) {
     if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
+    if (isFull(error)) return { kind: 'invalid', finding: tooLarge };
     throw error;
   } finally {
     writer.close();
   }
+}
+
+const tooLarge: InvalidFinding = {
+  reason: 'TOO_MANY_BYTES',
+  path: '',
+  message: 'it does not fit on the disk that the sample gives it',
+};
+
+/** The disk is limited by the sample and was empty before: what fills it is the submission. */
+function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 }
 
 async function applyWith(

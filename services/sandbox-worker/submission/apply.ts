@@ -23,7 +23,7 @@ export interface ApplyTarget {
 
 export interface ApplyDeps {
   readonly manifests: Manifests;
-  readonly store: SubmissionStore;
+  readonly store: Pick<SubmissionStore, 'fetch'>;
   readonly threads: SubmissionThreads;
   readonly timeoutMs?: number;
 }

@@ -46,11 +46,16 @@ export async function readSubmission(
   taker: SubmissionTaker,
 ): Promise<void> {
   await expectDigest(file, digest);
+  const stream = createReadStream(file, { highWaterMark });
   try {
-    await readEntries(file, deletionsLimit, taker);
+    const length = await readEntries(stream as AsyncIterable<Buffer>, deletionsLimit, taker);
+    if (statSync(file).size !== length) throw malformed('', 'something comes after the end');
   } catch (error) {
     if (error instanceof TarError) throw malformed('', error.message);
     throw error;
+  } finally {
+    // Whoever stops reading at the end of the archive, or before, leaves the file open.
+    stream.destroy();
   }
 }
 
@@ -61,11 +66,16 @@ async function expectDigest(file: string, digest: string): Promise<void> {
   if (found !== digest) throw new Error(`the stored submission has the digest ${found}; expected ${digest}`);
 }
 
-async function readEntries(file: string, deletionsLimit: number, taker: SubmissionTaker): Promise<void> {
+/** Returns how long the archive is. */
+async function readEntries(
+  stream: AsyncIterable<Buffer>,
+  deletionsLimit: number,
+  taker: SubmissionTaker,
+): Promise<number> {
   const order = createOrder();
   let stage: 'mark' | 'files' | 'end' = 'mark';
   let length = 2 * blockBytes;
-  for await (const entry of readTar(createReadStream(file, { highWaterMark }) as AsyncIterable<Buffer>)) {
+  for await (const entry of readTar(stream)) {
     const { name, size } = entry.header;
     length += entry.headerBytes.length + paddedSize(size);
     if (stage === 'mark' && name === markName) {
@@ -80,7 +90,7 @@ async function readEntries(file: string, deletionsLimit: number, taker: Submissi
     } else throw malformed(name, 'an entry that a submission does not have here');
   }
   if (stage !== 'end') throw malformed('', 'the list of deletions is missing');
-  if (statSync(file).size !== length) throw malformed('', 'something comes after the end');
+  return length;
 }
 
 async function takeEntry(read: TarEntry, order: (path: BytePath) => void, taker: SubmissionTaker): Promise<void> {

@@ -43,6 +43,8 @@ type Attributes = Pick<TreeEntry, 'kind' | 'mode' | 'uid' | 'gid'>;
 
 export function createUpperWriter(upper: string, baseline: Baseline): UpperWriter {
   const made = new Set<BytePath>(['']);
+  /** Files that are being written. One that is never finished would keep the disk from being freed. */
+  const unfinished = new Set<number>();
   const whiteouts = createWhiteouts(joinPath(dirname(upper), 'assay-whiteout'));
   const at = (path: BytePath): Buffer => hostPath(upper, path);
 
@@ -82,6 +84,7 @@ export function createUpperWriter(upper: string, baseline: Baseline): UpperWrite
     file(path, { kind, mode, uid, gid }) {
       reach(parentOf(path));
       const descriptor = openSync(at(path), newFile, 0o600);
+      unfinished.add(descriptor);
       return {
         piece(bytes) {
           for (let sent = 0; sent < bytes.length; ) sent += writeSync(descriptor, bytes, sent);
@@ -89,6 +92,7 @@ export function createUpperWriter(upper: string, baseline: Baseline): UpperWrite
         end() {
           fchownSync(descriptor, uid, gid);
           fchmodSync(descriptor, takenMode(kind, mode));
+          unfinished.delete(descriptor);
           closeSync(descriptor);
         },
       };
@@ -101,7 +105,10 @@ export function createUpperWriter(upper: string, baseline: Baseline): UpperWrite
         throw isTaken(error) ? twoThings(path) : error;
       }
     },
-    close: whiteouts.close,
+    close() {
+      for (const descriptor of unfinished) closeSync(descriptor);
+      whiteouts.close();
+    },
   };
 }
 
