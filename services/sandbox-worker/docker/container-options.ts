@@ -13,6 +13,9 @@ export const sessionUser = { uid: 1000, gid: 1000, name: 'agent' } as const;
 const shellMount = '/run/assay-shell';
 const shellMountOptions = `uid=${sessionUser.uid},gid=${sessionUser.gid},mode=0700,size=8m,nr_inodes=4096,noexec,nosuid,nodev`;
 
+/** What a guest that is root may do: start programs as other users, and end them. */
+const rootGuestCapabilities = ['SETUID', 'SETGID', 'KILL'];
+
 const sharedMemoryBytes = 64 * 1024 * 1024;
 const openFiles = 65_536;
 
@@ -32,7 +35,7 @@ export function containerOptions(
   command: readonly string[],
   { storageOpt, raiseLimits }: EngineRights,
 ): ContainerCreateOptions {
-  const { limits } = spec;
+  const { limits, rootGuest } = spec;
   return {
     name: spec.name,
     Image: spec.imageId,
@@ -40,7 +43,7 @@ export function containerOptions(
     Env: [`ASSAY_GUEST_SECRET=${spec.secretHex}`],
     Entrypoint: command.slice(0, 1),
     Cmd: command.slice(1),
-    User: `${sessionUser.uid}:${sessionUser.gid}`,
+    User: rootGuest ? '0:0' : `${sessionUser.uid}:${sessionUser.gid}`,
     Hostname: 'sandbox',
     StopSignal: 'SIGKILL',
     Healthcheck: { Test: ['NONE'] },
@@ -48,6 +51,7 @@ export function containerOptions(
       NetworkMode: 'none',
       IpcMode: 'private',
       CapDrop: ['ALL'],
+      ...(rootGuest ? { CapAdd: [...rootGuestCapabilities] } : {}),
       SecurityOpt: ['no-new-privileges'],
       ReadonlyRootfs: false,
       Init: false,

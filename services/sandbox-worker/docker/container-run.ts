@@ -20,33 +20,62 @@ interface RunDeps {
 
 /** Creates, limits and starts; whatever goes wrong, nothing of it stays. */
 export async function runContainer(deps: RunDeps, spec: ContainerSpec): Promise<RunningContainer> {
+  const created = await createContainer(deps, spec);
+  return created.start(async (layer) => {
+    await copyFiles(deps.docker, spec.files, layer);
+    await spec.fill?.(upperDirectory(layer));
+  });
+}
+
+/** A container that is created and limited; its files can be changed before it starts. */
+export interface UnstartedContainer {
+  readonly id: string;
+  /** Throws where this worker cannot write there. */
+  readonly upper: string;
+  /** Whatever goes wrong, nothing of it stays. */
+  start(fill?: (layer: string | undefined) => Promise<void>): Promise<RunningContainer>;
+}
+
+/** Creates and limits; whatever goes wrong, nothing of it stays. */
+export async function createContainer(deps: RunDeps, spec: ContainerSpec): Promise<UnstartedContainer> {
   const { docker, disk } = deps;
   const storageOpt = disk.storageOpt(spec.limits.diskBytes);
   const options = containerOptions(spec, deps.command, { storageOpt, raiseLimits: deps.raiseLimits });
   // The disk is made while the engine creates; both are waited for, so that a failure of one does not orphan the other.
   const [created, prepared] = await Promise.allSettled([docker.createContainer(options), disk.prepare(spec)]);
-  try {
-    if (created.status === 'rejected') throw created.reason;
-    if (prepared.status === 'rejected') throw prepared.reason;
-    const fill = async (layer: string | undefined): Promise<void> => {
-      await copyFiles(docker, spec.files, layer);
-      await spec.fill?.(upperDirectory(layer));
-    };
-    return await startLimited(created.value, prepared.value, fill);
-  } catch (error) {
+  const failed = async (error: unknown): Promise<never> => {
     if (prepared.status === 'fulfilled') prepared.value.discard();
     if (created.status === 'fulfilled') await removeQuietly(deps, created.value.id);
     // Without an answer the container may exist; an answer, such as "name taken", speaks of somebody else's.
     else if (statusOf(created.reason) === undefined) await removeQuietly(deps, spec.name);
     throw engineFailed(`starting container ${spec.name}`, error);
+  };
+  try {
+    if (created.status === 'rejected') throw created.reason;
+    if (prepared.status === 'rejected') throw prepared.reason;
+    const container = created.value;
+    const layer = await limit(container, prepared.value);
+    return {
+      id: container.id,
+      get upper() {
+        return upperDirectory(layer);
+      },
+      start: async (fill) => {
+        try {
+          await fill?.(layer);
+          return await start(container, prepared.value);
+        } catch (error) {
+          return failed(error);
+        }
+      },
+    };
+  } catch (error) {
+    return failed(error);
   }
 }
 
-async function startLimited(
-  container: Docker.Container,
-  disk: PreparedDisk,
-  fill: (layer: string | undefined) => Promise<void>,
-): Promise<RunningContainer> {
+/** Puts the disk limit over the container's layer, and tells where that is. */
+async function limit(container: Docker.Container, disk: PreparedDisk): Promise<string | undefined> {
   const created = await container.inspect();
   const volume = created.Mounts.find(({ Type }) => Type === 'volume');
   if (volume) {
@@ -55,7 +84,10 @@ async function startLimited(
   }
   const layer = layerDirectory(created);
   if (layer !== undefined) await disk.attach(layer);
-  await fill(layer);
+  return layer;
+}
+
+async function start(container: Docker.Container, disk: PreparedDisk): Promise<RunningContainer> {
   await container.start();
   const { State } = await container.inspect();
   if (!State.Running || !State.Pid) {

@@ -1,10 +1,11 @@
 import Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
+import { killContainer } from './container-kill.ts';
 import { containerLayer } from './container-layer.ts';
 import { guestCommand } from './container-options.ts';
 import { setPaused } from './container-pause.ts';
 import { removeContainer } from './container-removal.ts';
-import { runContainer } from './container-run.ts';
+import { createContainer, runContainer } from './container-run.ts';
 import { createCreateQueue } from './create-queue.ts';
 import { createNoDiskLimit, type DiskLimit } from './disk-limit.ts';
 import { hasLayersHere, probeDiskLimit } from './disk-limit-probe.ts';
@@ -73,6 +74,19 @@ export function createEngine(deps: EngineDeps): Engine {
       if (spec.files !== undefined || spec.fill !== undefined) return forking(run);
       return spec.background ? creating.runWhenIdle(run) : creating.run(run);
     },
+    async create(spec) {
+      if (disk.kind === 'none' && !deps.allowUnlimitedDisk) throw noDiskLimit();
+      const create = () => createContainer({ docker, disk, log, command, raiseLimits }, spec);
+      const made = await (spec.background ? creating.runWhenIdle(create) : creating.run(create));
+      return {
+        id: made.id,
+        get upper() {
+          return made.upper;
+        },
+        start: () => creating.run(() => made.start()),
+      };
+    },
+    kill: (id) => killContainer(docker, id),
     pid: (id) => livePid(docker, id),
     rename: (id, name) => renameContainer(docker, id, name),
     resolverFile: (id) => resolverFile(docker, id),

@@ -23,6 +23,11 @@ export interface ContainerSpec {
   /** Host directory where the image file of the disk limit is kept. */
   readonly diskDirectory: string;
   readonly limits: ContainerLimits;
+  /**
+   * The guest is root, and may become another user and kill, and nothing else: it starts each program as the user that it
+   * is told. Otherwise it is the session's user, and so is all that it starts.
+   */
+  readonly rootGuest?: boolean;
   /** Nobody waits for it: it is made while nobody else creates. */
   readonly background?: boolean;
   /** A container of the same image whose files this one begins with. */
@@ -43,6 +48,15 @@ export interface ContainerLimits {
   readonly memoryBytes: number;
   readonly diskBytes: number;
   readonly pids: number;
+}
+
+/** A container that never ran. */
+export interface CreatedContainer {
+  readonly id: string;
+  /** Its overlay upper directory, not mounted yet: its files can be changed there. Throws where this worker may not. */
+  readonly upper: string;
+  /** On failure nothing is left behind. */
+  start(): Promise<RunningContainer>;
 }
 
 export interface RunningContainer {
@@ -69,6 +83,10 @@ export interface Engine {
   image(reference: string): Promise<SandboxImage>;
   /** Creates, limits and starts; on any failure nothing is left behind. */
   run(spec: ContainerSpec): Promise<RunningContainer>;
+  /** The first half of run(): `files` and `fill` are not looked at. On any failure nothing is left behind. */
+  create(spec: ContainerSpec): Promise<CreatedContainer>;
+  /** Ends every process of the container at once, and resolves when none is left. The container stays. */
+  kill(id: string): Promise<void>;
   rename(id: string, name: string): Promise<void>;
   /** undefined: not running, or gone. */
   pid(id: string): Promise<number | undefined>;

@@ -8,6 +8,7 @@ export const guestRingBytes = 1_048_576;
 const headerBytes = 16;
 const outputLimit = 262_144 + 8;
 const controlLimit = 64;
+const keepId = 0xffffffff;
 
 export type Stream = 1 | 2;
 
@@ -222,6 +223,8 @@ export interface StartSpec {
   readonly workingDirectory: string;
   readonly args: readonly (string | Uint8Array)[];
   readonly env: readonly string[];
+  /** Whom to run it as, where the guest is root; else it is the guest's user. */
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   /** Present: on a terminal of this size. */
   readonly terminal?: ScreenSize | undefined;
 }
@@ -247,8 +250,8 @@ function startFrame(type: number, number: bigint, spec: StartSpec): Buffer {
   let at = headerBytes;
   buffer[at] = (spec.gated ? 1 : 0) | (spec.inputOpen ? 2 : 0) | (spec.nest > 0 ? 4 : 0) | (spec.terminal ? 8 : 0);
   buffer.writeUInt16LE(spec.nest, at + 2);
-  buffer.writeUInt32LE(0xffffffff, at + 4);
-  buffer.writeUInt32LE(0xffffffff, at + 8);
+  buffer.writeUInt32LE(spec.user?.uid ?? keepId, at + 4);
+  buffer.writeUInt32LE(spec.user?.gid ?? keepId, at + 8);
   buffer.writeUInt32LE(spec.args.length, at + 12);
   buffer.writeUInt32LE(spec.env.length, at + 16);
   at += 20;
