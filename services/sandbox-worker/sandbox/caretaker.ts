@@ -3,6 +3,7 @@ import { type Session, SessionState, TranscriptState } from '../../../gen/assay/
 import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { ContainerSummary, Engine } from '../docker/engine.ts';
+import { gradingKind, kindLabel } from '../grading/grading-container.ts';
 import { ownersOf } from './container-owner.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import type { Sandboxes } from './sandboxes.ts';
@@ -43,7 +44,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   async function reconcile(): Promise<void> {
     const before = [...sandboxes.live];
     const mine = await records.mine();
-    const containers = await engine.list(installation);
+    const containers = (await engine.list(installation)).filter(({ labels }) => labels[kindLabel] !== gradingKind);
     const owners = ownersOf(containers, sandboxes.live, slots);
     const bySession = new Map([...owners].map(([container, owner]) => [owner, container]));
     const unheld = mine.filter(({ session }) => {

@@ -1,0 +1,166 @@
+import { randomBytes } from 'node:crypto';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Logger } from '../../shared/log.ts';
+import { openContainerUsage } from '../cgroup/container-usage.ts';
+import type { ExecutionUsage } from '../cgroup/execution-cgroup.ts';
+import type { ContainerLimits, CreatedContainer, Engine } from '../docker/engine.ts';
+import type { GradingSlot, GradingSlots } from './grading-slot.ts';
+import { type GuestCommand, type GuestCommands, listenForCommands, type RunningCommand } from './guest-commands.ts';
+
+const installationLabel = 'dev.assay.installation';
+/** Marks the containers that are made for gradings, and tells for which. */
+export const kindLabel = 'dev.assay.kind';
+export const gradingKind = 'grading';
+export const verificationLabel = 'dev.assay.verification';
+const slotLabel = 'dev.assay.slot';
+
+const guestTimeoutMs = 20_000;
+
+export interface ContainerOrder {
+  readonly imageId: string;
+  readonly limits: ContainerLimits;
+  /** None while nobody knows what it will be used for. */
+  readonly verificationId: string | undefined;
+  readonly background: boolean;
+}
+
+/** A container of two users. It is created pristine, filled from outside, started once, killed and removed. */
+export interface GradingContainer {
+  readonly id: string;
+  /** Where its files can be changed before the start, and read after the end. */
+  readonly upper: string;
+  /** Starts it and waits for its guest, whoever cancels meanwhile. */
+  start(): Promise<void>;
+  connect(signal: AbortSignal): Promise<void>;
+  run(command: GuestCommand): RunningCommand;
+  /** What was used so far; undefined where it cannot be known. */
+  usage(): ExecutionUsage | undefined;
+  /** Ends every process; when it resolves, none is left. */
+  kill(): Promise<void>;
+  /** Removes all of it, in whatever state it is. */
+  remove(): Promise<void>;
+}
+
+export interface GradingContainers {
+  create(order: ContainerOrder): Promise<GradingContainer>;
+  /** Removes what is not in use here: what a worker before this one left, or what could not be removed at once. */
+  sweep(): Promise<void>;
+}
+
+export interface GradingContainerDeps {
+  readonly engine: Engine;
+  readonly slots: GradingSlots;
+  readonly installation: string;
+  readonly log: Logger;
+}
+
+export function createGradingContainers({ engine, slots, installation, log }: GradingContainerDeps): GradingContainers {
+  /** The slots in use, from before their containers are made. */
+  const live = new Set<string>();
+
+  const create = async (order: ContainerOrder, slot: GradingSlot, secret: Buffer): Promise<CreatedContainer> =>
+    engine.create({
+      name: `assay-grading-${slot.name}`,
+      imageId: order.imageId,
+      labels: {
+        [installationLabel]: installation,
+        [kindLabel]: gradingKind,
+        [slotLabel]: slot.name,
+        ...(order.verificationId === undefined ? {} : { [verificationLabel]: order.verificationId }),
+      },
+      secretHex: secret.toString('hex'),
+      slotDirectory: slot.runDirectory,
+      diskDirectory: slot.diskDirectory,
+      limits: order.limits,
+      rootGuest: true,
+      background: order.background,
+    });
+
+  return {
+    async sweep() {
+      for (const { id, labels } of await engine.list(installation)) {
+        if (labels[kindLabel] !== gradingKind || live.has(labels[slotLabel] ?? '')) continue;
+        log.warn({ container: id, verification: labels[verificationLabel] }, 'removing a container of no grading');
+        await engine.remove(id);
+      }
+    },
+    async create(order) {
+      const slot = slots.make();
+      live.add(slot.name);
+      const free = (): void => {
+        slot.remove();
+        live.delete(slot.name);
+      };
+      const secret = randomBytes(32);
+      let commands: GuestCommands | undefined;
+      try {
+        commands = await listenForCommands(slot.socketPath, secret, log);
+        const container = await create(order, slot, secret);
+        return grading(engine, container, commands, free);
+      } catch (error) {
+        await commands?.close();
+        free();
+        throw error;
+      }
+    },
+  };
+}
+
+function grading(
+  engine: Engine,
+  container: CreatedContainer,
+  commands: GuestCommands,
+  freed: () => void,
+): GradingContainer {
+  let usage: (() => ExecutionUsage) | undefined;
+  let removal: Promise<void> | undefined;
+  const removeAll = async (): Promise<void> => {
+    await commands.close();
+    try {
+      await engine.remove(container.id);
+    } finally {
+      // One that could not be removed is nobody's from here on, so a sweep takes it.
+      freed();
+    }
+  };
+  return {
+    id: container.id,
+    get upper() {
+      return container.upper;
+    },
+    async start() {
+      const { pid } = await container.start();
+      usage = openContainerUsage(pid);
+    },
+    async connect(signal) {
+      const late = AbortSignal.timeout(guestTimeoutMs);
+      await abortable(AbortSignal.any([signal, late]), commands.ready).catch((error: unknown) => {
+        if (signal.aborted || !late.aborted) throw error;
+        throw new DomainError('SANDBOX_LOST', `the container's guest did not answer within ${guestTimeoutMs} ms`);
+      });
+    },
+    run: (command) => commands.start(command),
+    usage: () => usage?.(),
+    kill: () => engine.kill(container.id),
+    remove() {
+      removal ??= removeAll();
+      return removal;
+    },
+  };
+}
+
+/** The promise, unless the signal is aborted first: then its reason is thrown. */
+export async function abortable<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+  // Nobody hears how it ends once this has thrown.
+  promise.catch(() => {});
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  aborted.promise.catch(() => {});
+  const abort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}

@@ -1,0 +1,118 @@
+import { afterAll, describe, expect, test } from 'vitest';
+import { nothingLeft } from '../docker/scratch-host.ts';
+import { createGradingHost } from './grading-host.ts';
+
+const all = await createGradingHost();
+
+afterAll(async () => {
+  expect(await all.host.close()).toEqual(nothingLeft);
+});
+
+const role = { assurance: 'ISOLATED', tests: ['it works'] };
+const tap = [{ format: 'tap', path: 'report.tap' }];
+const passing = 'printf "1..1\\nok 1 - it works\\n" > $ASSAY_REPORTS/report.tap';
+/** Runs what the submission has, as the agent, and believes its status. */
+const believing = `if "$ASSAY_ISOLATED" run --timeout 50 -- sh ./solve.sh; then ${passing}
+else printf "1..1\\nnot ok 1 - it works\\n" > $ASSAY_REPORTS/report.tap; exit 1; fi`;
+
+describe('a grading', () => {
+  test('ends as TIMED_OUT where the tests take too long, with what was printed until then', async () => {
+    const command = `echo begun; "$ASSAY_ISOLATED" run --timeout 50 -- sh -c 'sleep 600'; ${passing}`;
+    const small = await all.sample({ command, timeout: 2, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement, stdout, runs } = await all.grade(small, 'true');
+    expect(judgement).toMatchObject({ verdict: 'TIMED_OUT', reasons: ['tests: over its time limit'], trainable: true });
+    expect(stdout.bytes.toString()).toBe('begun\n');
+    expect(runs[0]?.command?.durationMs).toBeGreaterThanOrEqual(2_000);
+  });
+
+  test('ends as OUT_OF_MEMORY where the submission needs too much', async () => {
+    const small = await all.sample({ command: believing, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement, peakMemoryBytes } = await all.grade(
+      small,
+      `echo 'python3 -c "x = bytearray(10**9); print(len(x))"' > /workspace/solve.sh`,
+    );
+    expect(judgement).toMatchObject({ verdict: 'OUT_OF_MEMORY', trainable: true });
+    expect(peakMemoryBytes).toBeGreaterThan(200_000_000);
+  });
+
+  test('ends as FAILED where the build fails, and runs no test', async () => {
+    const prepare = { command: 'echo building; exit 3', timeout: 20 };
+    const small = await all.sample({ prepare, command: passing, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement, runs, stdout } = await all.grade(small, 'true');
+    expect(judgement).toMatchObject({ verdict: 'FAILED', reasons: ['prepare: exited with 3'] });
+    expect(runs[0]).toMatchObject({ prepare: { end: { kind: 'exited', code: 3 } }, command: undefined });
+    expect(stdout.bytes.toString()).toBe('building\n');
+  });
+
+  test('builds as the agent and tests as the grader, and each can write to its own streams by name', async () => {
+    const prepare = { command: 'id -u > built; echo built > /dev/stderr' };
+    const command = `echo tests > /dev/stdout; [ "$(cat /workspace/built) $(id -u)" = '1000 64990' ] && ${passing}`;
+    const small = await all.sample({ prepare, command, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement, stdout, stderr } = await all.grade(small, 'true');
+    expect([stdout.bytes.toString(), stderr.bytes.toString()]).toEqual(['tests\n', 'built\n']);
+    expect(judgement.verdict).toBe('PASSED');
+  });
+
+  test('ends as INVALID_SUBMISSION where a forbidden path was touched, and runs nothing', async () => {
+    const rules = { forbid_paths: ['ci/**'] };
+    const small = await all.sample({ ...rules, command: passing, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement, runs } = await all.grade(small, 'mkdir /workspace/ci; touch /workspace/ci/x');
+    expect(judgement).toMatchObject({ verdict: 'INVALID_SUBMISSION', trainable: true });
+    expect(judgement.reasons[0]).toContain('ci');
+    expect(runs).toMatchObject([{ prepare: undefined, command: undefined }]);
+  });
+
+  test('leaves protected paths as they were, and says so', async () => {
+    const rules = { restore_paths: ['kept.txt'] };
+    const command = `[ ! -e /workspace/kept.txt ] && [ -e /workspace/other.txt ] && ${passing}`;
+    const small = await all.sample({ ...rules, command, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement, notes } = await all.grade(small, 'touch /workspace/kept.txt /workspace/other.txt');
+    expect(judgement.verdict).toBe('PASSED');
+    expect(notes).toContain('protected and left as the image has them: kept.txt');
+  });
+
+  test('ends as INVALID_SUBMISSION where the submission does not fit on the disk', async () => {
+    const small = await all.sample({ command: passing, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement } = await all.grade(small, 'truncate -s 200M /workspace/hole');
+    expect(judgement).toMatchObject({ verdict: 'INVALID_SUBMISSION' });
+    expect(judgement.reasons[0]).toContain('does not fit');
+  });
+
+  test.each([
+    ['a program that is not there', 'no-such-runner --all'],
+    ['a list that begins with one', ['/opt/no/such/runner']],
+  ])('ends as SAMPLE_BROKEN where the command is %s', async (_, command) => {
+    const small = await all.sample({ command, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement } = await all.grade(small, 'touch /workspace/x');
+    expect(judgement).toMatchObject({ verdict: 'SAMPLE_BROKEN', trainable: false });
+    expect(judgement.reasons[0]).toContain('without any submission too');
+  });
+
+  test('ends as FAILED where the submission took the program away', async () => {
+    const command = '/workspace/made/runner';
+    const prepare = {
+      command: `[ -e stop ] || { mkdir made; printf '#!/bin/sh\\nexit 1' > made/runner; chmod +x made/runner; }`,
+    };
+    const small = await all.sample({ prepare, command, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement } = await all.grade(small, 'touch /workspace/stop');
+    expect(judgement).toMatchObject({ verdict: 'FAILED', trainable: true });
+  });
+
+  test.each(['FORK', 'SHARED'])('ends as SAMPLE_BROKEN at %s, which needs the session', async (assurance) => {
+    const weak = { ...role, assurance };
+    const small = await all.sample({ command: passing, reports: tap, fail_to_pass: weak }, { none: '' });
+    const { judgement, runs } = await all.grade(small, 'true');
+    expect(judgement).toMatchObject({ verdict: 'SAMPLE_BROKEN', assurance });
+    expect(runs).toEqual([]);
+  });
+
+  test('keeps the beginning and the end of a long output', async () => {
+    const command = `echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last; ${passing}`;
+    const small = await all.sample({ command, reports: tap, fail_to_pass: role }, { none: '' });
+    const { judgement, stdout } = await all.grade(small, 'true');
+    expect(judgement.verdict).toBe('PASSED');
+    expect(stdout).toMatchObject({ truncated: true, totalBytes: 3_000_011 });
+    expect(stdout.bytes.length).toBeLessThan(70_000);
+    expect(stdout.bytes.toString()).toMatch(/^first\nx+\n\[2934475 bytes left out\]\nx+last\n$/);
+  });
+});
