@@ -23,6 +23,7 @@ export function serviceEnvironments({ dataDir, broker, setup, listen, onStop, in
     ASSAY_DOCKER_SOCKET: setup.dockerSocket,
     ASSAY_BASE_IMAGE: setup.baseImage,
     ASSAY_GUEST_PATH: setup.guestPath,
+    ASSAY_ISOLATED_PATH: setup.isolatedPath,
     ASSAY_NETDOOR_PATH: join(dirname(setup.guestPath), 'netdoor'),
     ASSAY_WORKER_LISTEN: '127.0.0.1:0',
     ASSAY_ON_STOP: onStop,

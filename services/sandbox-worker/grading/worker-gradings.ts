@@ -1,0 +1,48 @@
+import { resolve } from 'node:path';
+import type { Logger } from '../../shared/log.ts';
+import type { WorkerConfig } from '../config.ts';
+import type { ContainerLimits, Engine } from '../docker/engine.ts';
+import { createReportReader } from '../report/report-reader.ts';
+import type { Manifests } from '../submission/manifests.ts';
+import type { SubmissionThreads } from '../submission/submission-threads.ts';
+import { createGrader } from './create-grader.ts';
+import type { Grader } from './grader.ts';
+import { createGradingContainers } from './grading-container.ts';
+import { createGradingSlots } from './grading-slot.ts';
+
+const libraryPath = new URL('../../../runner/lib', import.meta.url).pathname;
+
+/** What the worker has for gradings. */
+export interface WorkerGradings {
+  readonly grader: Grader;
+  /** Removes the containers of gradings that are none of this process's. */
+  sweep(): Promise<void>;
+  /** To be called when nothing is graded any more. */
+  close(): Promise<void>;
+}
+
+export interface WorkerGradingDeps {
+  readonly config: WorkerConfig;
+  readonly dataDirectory: string;
+  readonly engine: Engine;
+  readonly manifests: Manifests;
+  readonly threads: SubmissionThreads;
+  readonly defaultLimits: ContainerLimits;
+  readonly log: Logger;
+}
+
+/** undefined where this worker has no program for the tests to reach a submission with. */
+export function createWorkerGradings(deps: WorkerGradingDeps): WorkerGradings | undefined {
+  const { config, engine, log } = deps;
+  if (config.ASSAY_ISOLATED_PATH === undefined) return undefined;
+  const slots = createGradingSlots({
+    dataDirectory: deps.dataDirectory,
+    guestPath: resolve(config.ASSAY_GUEST_PATH),
+    isolatedPath: resolve(config.ASSAY_ISOLATED_PATH),
+    libraryPath,
+  });
+  const containers = createGradingContainers({ engine, slots, installation: config.ASSAY_INSTALLATION, log });
+  const reader = createReportReader();
+  const grader = createGrader({ ...deps, containers, reader, outputBytes: config.ASSAY_GRADING_OUTPUT_BYTES });
+  return { grader, sweep: containers.sweep, close: () => reader.close() };
+}
