@@ -13,7 +13,8 @@ import { isFinal, verificationOf } from './verification-status.ts';
  * replaced changes nothing any more.
  */
 export type VerificationChange =
-  | { type: 'claimed'; claim: string; workerId: string; sequence: bigint; atMs: number }
+  /** `over`: the claim that it takes the place of; a third one that came in between stays. */
+  | { type: 'claimed'; claim: string; over: string; workerId: string; sequence: bigint; atMs: number }
   | { type: 'phase'; claim: string; phase: string; running: boolean }
   /** The attempt goes back into the queue. One that was given back before it could fail does not count. */
   | { type: 'returned'; claim: string; message: string; counts: boolean }
@@ -26,7 +27,7 @@ export type VerificationChange =
 export function change(record: VerificationRecord, what: VerificationChange): VerificationRecord | undefined {
   const { status } = verificationOf(record);
   if (isFinal(status)) return undefined;
-  if ('claim' in what && what.type !== 'claimed' && record.claim !== what.claim) return undefined;
+  if ('claim' in what && record.claim !== (what.type === 'claimed' ? what.over : what.claim)) return undefined;
   const next = clone(VerificationRecordSchema, record);
   apply(next, verificationOf(next), what);
   return next;

@@ -16,9 +16,10 @@ const pending = (): VerificationRecord =>
     project: 'p',
     verification: { verificationId: 'ver_1', status: VerificationStatus.PENDING },
   });
-const claimed = (claim: string): VerificationChange => ({
+const claimed = (claim: string, over = ''): VerificationChange => ({
   type: 'claimed',
   claim,
+  over,
   workerId: `worker of ${claim}`,
   sequence: 7n,
   atMs: 1_000,
@@ -60,10 +61,11 @@ describe('a verification', () => {
   });
 
   test('takes nothing from an attempt that another one has replaced', () => {
-    const taken = changed(pending(), claimed('a'), claimed('b'));
+    const taken = changed(pending(), claimed('a'), claimed('b', 'a'));
     expect(change(taken, ended('a'))).toBeUndefined();
     expect(change(taken, { type: 'phase', claim: 'a', phase: 'running', running: true })).toBeUndefined();
     expect(change(taken, { type: 'returned', claim: 'a', message: '', counts: true })).toBeUndefined();
+    expect(change(taken, claimed('c', 'a'))).toBeUndefined();
     expect(verificationOf(changed(taken, ended('b'))).attempts).toBe(2);
   });
 

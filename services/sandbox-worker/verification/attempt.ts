@@ -1,0 +1,129 @@
+import { randomBytes } from 'node:crypto';
+import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationResult } from '../../../gen/assay/v1/verification_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import type { ResultStore } from '../../shared/store/result-store.ts';
+import type { VerificationStore } from '../../shared/store/verification-store.ts';
+import type { VerificationChange } from '../../shared/verification/verification-change.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import type { Graded, Grader, GradingPhase } from '../grading/grader.ts';
+import type { SubmissionStore } from '../submission/submission-store.ts';
+import { resultOf, summaryOf } from './verification-result.ts';
+
+export interface AttemptDeps {
+  readonly store: VerificationStore;
+  readonly results: ResultStore;
+  readonly submissions: SubmissionStore;
+  readonly samples: { folder(contentDigest: string): Promise<SampleFolder> };
+  readonly images: { ensure(sample: SampleFolder, progress?: undefined, signal?: AbortSignal): Promise<string> };
+  readonly grader: Grader;
+}
+
+/** Why an attempt stops before its end. */
+export type Stop =
+  /** Somebody cancelled the verification. */
+  | 'cancelled'
+  /** Another attempt has taken its place, or it has ended otherwise. */
+  | 'replaced'
+  /** The worker stops. */
+  | 'worker stops';
+
+/** One attempt to grade one submission, under a claim of its own. */
+export interface Attempt {
+  readonly claim: string;
+  /** Resolves when the record is final, or rejects: with the reason of stop(), or with what failed. */
+  run(record: VerificationRecord): Promise<void>;
+  stop(why: Stop): void;
+  /** Looks at a newer state of the record. */
+  look(record: VerificationRecord): void;
+}
+
+export function createClaim(workerId: string): string {
+  return `${workerId}.${randomBytes(8).toString('hex')}`;
+}
+
+export class StoppedAttempt extends Error {
+  readonly why: Stop;
+
+  constructor(why: Stop) {
+    super(why);
+    this.why = why;
+  }
+}
+
+/** The grading could not be carried through; nothing is known about the submission. */
+export class FailedAttempt extends Error {}
+
+export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
+  const { store } = deps;
+  const stopped = new AbortController();
+  /** Phases are written one after the other, behind the grading; none of them is worth a failure. */
+  let written: Promise<unknown> = Promise.resolve();
+
+  const stop = (why: Stop): void => stopped.abort(new StoppedAttempt(why));
+  const look = (record: VerificationRecord): void => {
+    const { status, cancelRequested } = verificationOf(record);
+    if (isFinal(status) || record.claim !== claim) stop('replaced');
+    else if (cancelRequested) stop('cancelled');
+  };
+  const tell = (project: string, verificationId: string, phase: GradingPhase | 'image'): void => {
+    const running = phase === 'running' || phase === 'reading';
+    const what: VerificationChange = { type: 'phase', claim, phase, running };
+    written = written
+      .then(() => store.change(project, verificationId, what))
+      .then((now) => now && look(now.value))
+      .catch(() => {});
+  };
+  const grade = async (record: VerificationRecord): Promise<{ graded: Graded; sample: SampleFolder }> => {
+    const { verificationId, digests } = verificationOf(record);
+    const digest = digests?.submission ?? '';
+    const { signal } = stopped;
+    const sample = await deps.samples.folder(digests?.sample ?? '');
+    signal.throwIfAborted();
+    tell(record.project, verificationId, 'image');
+    const image = await deps.images.ensure(sample, undefined, signal);
+    signal.throwIfAborted();
+    const submission = await deps.submissions.fetch(digest);
+    if (submission === undefined) throw new FailedAttempt(`the store has no submission ${digest} any more`);
+    try {
+      const graded = await deps.grader.grade({
+        ...{ verificationId, sample, image, signal },
+        submission: { digest, path: submission.file },
+        phase: (phase) => tell(record.project, verificationId, phase),
+      });
+      return { graded, sample };
+    } finally {
+      await submission.release();
+    }
+  };
+  const end = async (record: VerificationRecord, result: VerificationResult): Promise<void> => {
+    const { project } = record;
+    const { verificationId } = verificationOf(record);
+    // Under a name of its own: what an attempt wrote that was replaced is nobody's result.
+    const object = `${project}/${verificationId}/${claim}`;
+    await deps.results.put(object, result);
+    await written;
+    const what = { type: 'ended', claim, error: false, result: summaryOf(result), object, atMs: Date.now() } as const;
+    const now = await store.change(project, verificationId, what);
+    if (now !== undefined && !now.changed && !isFinal(verificationOf(now.value).status)) look(now.value);
+    stopped.signal.throwIfAborted();
+  };
+  return {
+    claim,
+    stop,
+    look,
+    async run(record) {
+      const { graded, sample } = await grade(record);
+      const { verdict, reasons } = graded.judgement;
+      if (verdict === 'INFRA_ERROR') throw new FailedAttempt(reasons.join('; '));
+      await end(record, resultOf(graded, sample));
+    },
+  };
+}
+
+/** What is told of a failure: the message of one that is ours, and no more of others than that they happened. */
+export function describeFailure(error: unknown): string {
+  if (error instanceof FailedAttempt || error instanceof DomainError) return error.message;
+  return `the worker failed (${error instanceof Error ? error.message : String(error)})`;
+}

@@ -1,0 +1,201 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import {
+  type VerificationJob,
+  VerificationJobSchema,
+  type VerificationRecord,
+} from '../../../gen/assay/events/v1/records_pb.js';
+import { VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import type { Logger } from '../../shared/log.ts';
+import type { JobDelivery, JobSource } from '../../shared/store/job-queue.ts';
+import type { Stored } from '../../shared/store/session-store.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import {
+  type Attempt,
+  type AttemptDeps,
+  createAttempt,
+  createClaim,
+  describeFailure,
+  StoppedAttempt,
+} from './attempt.ts';
+import { infrastructureResult } from './verification-result.ts';
+
+export interface JobHandlerDeps extends AttemptDeps {
+  readonly jobs: JobSource;
+  readonly workerId: string;
+  /** How often a verification is begun before it is given up. */
+  readonly attempts: number;
+  /** How long a job may be silent before it comes again. */
+  readonly ackWaitMs: number;
+  readonly log: Logger;
+}
+
+/** Does what a delivery asks for. Every answer to the queue is given here. */
+export interface JobHandler {
+  /** Resolves when nothing of it is left to do here. Never rejects. */
+  handle(delivery: JobDelivery): Promise<void>;
+  /** Looks whether a record that was written concerns an attempt of this worker. */
+  look(record: VerificationRecord): void;
+  /** Gives back what is under way. */
+  stop(): void;
+  readonly running: number;
+}
+
+interface Running {
+  readonly attempt: Attempt;
+  /** The last delivery of its job. */
+  delivery: JobDelivery;
+}
+
+const firstPauseMs = 1_000;
+const longestPauseMs = 30_000;
+
+export function createJobHandler(deps: JobHandlerDeps): JobHandler {
+  const { store, jobs, log } = deps;
+  const running = new Map<string, Running>();
+  let stopping = false;
+
+  /** Final already: whoever waits for the event may have missed it. */
+  const conclude = async (stored: Stored<VerificationRecord>, delivery: JobDelivery): Promise<void> => {
+    await store.announce(stored);
+    await delivery.ack();
+  };
+  const giveUp = async ({ value }: Stored<VerificationRecord>, why: string): Promise<void> => {
+    const { verificationId } = verificationOf(value);
+    const { claim, project } = value;
+    const result = infrastructureResult(why);
+    await store.change(project, verificationId, {
+      type: 'ended',
+      claim,
+      error: true,
+      result,
+      object: '',
+      atMs: Date.now(),
+    });
+  };
+  /** A copy of a job that is under way is dropped; the one it is done under comes again if need be. */
+  const isCopy = async ({ claim, jobSequence }: VerificationRecord, delivery: JobDelivery): Promise<boolean> =>
+    claim !== '' && jobSequence !== delivery.sequence && (await jobs.has(jobSequence));
+
+  const begin = async (job: VerificationJob, delivery: JobDelivery): Promise<void> => {
+    const { project, verificationId } = job;
+    const found = await store.get(project, verificationId);
+    if (found === undefined) {
+      log.warn({ verification_id: verificationId }, 'a job without a record was dropped');
+      return delivery.term();
+    }
+    const { status, cancelRequested, attempts } = verificationOf(found.value);
+    if (isFinal(status)) return conclude(found, delivery);
+    if (await isCopy(found.value, delivery)) return delivery.ack();
+    if (cancelRequested) {
+      await store.change(project, verificationId, { type: 'cancelled', atMs: Date.now() });
+      return delivery.ack();
+    }
+    if (attempts >= deps.attempts) {
+      await giveUp(
+        found,
+        `${attempts} attempts ended without a verdict, the last on ${verificationOf(found.value).workerId}`,
+      );
+      return delivery.ack();
+    }
+    const claim = createClaim(deps.workerId);
+    const { sequence } = delivery;
+    const over = found.value.claim;
+    const what = { type: 'claimed', claim, over, workerId: deps.workerId, sequence, atMs: Date.now() } as const;
+    const claimed = await store.change(project, verificationId, what);
+    // Somebody was quicker: it is looked at again as it is now.
+    if (claimed?.value.claim !== claim) return begin(job, delivery);
+    await attempt(claimed.value, createAttempt(deps, claim), delivery);
+  };
+
+  const attempt = async (record: VerificationRecord, made: Attempt, delivery: JobDelivery): Promise<void> => {
+    const { verificationId } = verificationOf(record);
+    const entry: Running = { attempt: made, delivery };
+    running.set(verificationId, entry);
+    const alive = setInterval(() => {
+      entry.delivery.working();
+      // What the watch did not see: a cancel while the connection was lost.
+      store.get(record.project, verificationId).then(
+        (now) => now && made.look(now.value),
+        () => {},
+      );
+    }, deps.ackWaitMs / 3);
+    try {
+      if (stopping) made.stop('worker stops');
+      made.look(record);
+      await made.run(record);
+      await entry.delivery.ack();
+    } catch (error) {
+      await settle(record, made, entry.delivery, error);
+    } finally {
+      clearInterval(alive);
+      if (running.get(verificationId) === entry) running.delete(verificationId);
+    }
+  };
+
+  /** What becomes of an attempt that did not reach its end. */
+  const settle = async (record: VerificationRecord, { claim }: Attempt, delivery: JobDelivery, error: unknown) => {
+    const { project } = record;
+    const { verificationId, attempts } = verificationOf(record);
+    if (error instanceof StoppedAttempt) {
+      if (error.why === 'cancelled') {
+        await store.change(project, verificationId, { type: 'cancelled', atMs: Date.now() });
+        return delivery.ack();
+      }
+      if (error.why === 'replaced') return;
+      const message = 'the worker stopped';
+      await store.change(project, verificationId, { type: 'returned', claim, message, counts: false });
+      return delivery.nak(0);
+    }
+    const message = describeFailure(error);
+    log.warn({ verification_id: verificationId, attempts, err: error }, 'an attempt to grade failed');
+    if (attempts >= deps.attempts) {
+      const now = await store.get(project, verificationId);
+      if (now !== undefined && now.value.claim === claim) await giveUp(now, `${attempts} attempts failed: ${message}`);
+      return delivery.ack();
+    }
+    await store.change(project, verificationId, { type: 'returned', claim, message, counts: true });
+    delivery.nak(Math.min(firstPauseMs * 2 ** (attempts - 1), longestPauseMs));
+  };
+
+  return {
+    get running() {
+      return running.size;
+    },
+    look(record) {
+      const { verificationId, status } = verificationOf(record);
+      if (status !== VerificationStatus.PENDING) running.get(verificationId)?.attempt.look(record);
+    },
+    stop() {
+      stopping = true;
+      for (const { attempt } of running.values()) attempt.stop('worker stops');
+    },
+    async handle(delivery) {
+      const job = decode(delivery.data);
+      if (job === undefined) {
+        log.warn({ sequence: String(delivery.sequence) }, 'a job that cannot be read was dropped');
+        return delivery.term();
+      }
+      const mine = running.get(job.verificationId);
+      if (mine !== undefined && mine.delivery.sequence === delivery.sequence) {
+        // This process was stalled for so long that its own job came again.
+        mine.delivery = delivery;
+        return delivery.working();
+      }
+      try {
+        await begin(job, delivery);
+      } catch (error) {
+        // The store does not answer: nothing is acknowledged, so the job comes again.
+        log.warn({ verification_id: job.verificationId, err: error }, 'a job could not be concluded; it comes again');
+      }
+    },
+  };
+}
+
+function decode(data: Uint8Array): VerificationJob | undefined {
+  try {
+    const job = fromBinary(VerificationJobSchema, data);
+    return job.project === '' || job.verificationId === '' ? undefined : job;
+  } catch {
+    return undefined;
+  }
+}

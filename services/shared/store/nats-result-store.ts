@@ -1,0 +1,32 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { VerificationResultSchema } from '../../../gen/assay/v1/verification_pb.js';
+import type { Broker } from './broker.ts';
+import { type BucketKeeping, createNatsObjectBucket, createNatsObjectReader } from './nats-object-bucket.ts';
+import type { ResultReader, ResultStore } from './result-store.ts';
+
+const bucket = 'assay_results';
+
+/** Results in the object store `assay_results`. */
+export async function createNatsResultStore(broker: Broker, keeping: BucketKeeping): Promise<ResultStore> {
+  const objects = await createNatsObjectBucket(broker, bucket, keeping);
+  return {
+    ...createNatsResultReader(broker),
+    put: (name, result) => objects.put(name, onePiece(toBinary(VerificationResultSchema, result))),
+  };
+}
+
+/** Reads what workers store. */
+export function createNatsResultReader(broker: Broker): ResultReader {
+  const objects = createNatsObjectReader(broker, bucket);
+  return {
+    async get(name) {
+      const pieces = await objects.get(name);
+      if (pieces === undefined) return undefined;
+      return fromBinary(VerificationResultSchema, Buffer.concat(await Array.fromAsync(pieces)));
+    },
+  };
+}
+
+async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array, void> {
+  yield bytes;
+}

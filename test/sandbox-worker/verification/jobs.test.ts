@@ -1,0 +1,211 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { VerificationJobSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { Verdict, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import type { GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
+import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
+import { createNatsJobQueue, createNatsJobSource } from '../../../services/shared/store/nats-job-queue.ts';
+import { createNatsResultReader } from '../../../services/shared/store/nats-result-store.ts';
+import { type NatsProcess, startNats } from '../../shared/store/nats-process.ts';
+import {
+  ended,
+  endless,
+  type GradingWorker,
+  type GradingWorkerOptions,
+  graded,
+  queue,
+  startGradingWorker,
+  storeOn,
+} from './grading-worker.ts';
+
+let nats: NatsProcess;
+let broker: Broker;
+let workers: GradingWorker[] = [];
+let made = 0;
+let id = '';
+
+beforeAll(async () => {
+  nats = await startNats();
+  broker = await connectBroker({ url: nats.url, user: nats.user, password: nats.password, name: 'test', replicas: 1 });
+});
+afterAll(async () => {
+  await broker.close();
+  await nats.stop();
+});
+beforeEach(() => {
+  made += 1;
+  id = `ver_${made}`;
+});
+afterEach(async () => {
+  await Promise.all(workers.map((worker) => worker.stop()));
+  workers = [];
+});
+
+async function start(grade: GradingWorkerOptions['grade'], more: Partial<GradingWorkerOptions> = {}) {
+  const worker = await startGradingWorker({ broker, grade, ...more });
+  workers.push(worker);
+  return worker;
+}
+
+const jobs = () => createNatsJobSource({ broker, ackWaitMs: 1_000 });
+const queueIsEmpty = () => vi.waitFor(async () => expect(await jobs().projects()).toEqual([]), 5_000);
+
+describe('a job', () => {
+  test('is graded, and ends in a record, a result and an empty queue', async () => {
+    await start(async (order) => {
+      order.phase('running');
+      return graded('FAILED');
+    });
+    await queue(broker, 'p', id);
+    const verification = await ended(broker, 'p', id);
+    expect(verification).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1, workerId: 'worker-a' });
+    expect(verification.result).toMatchObject({ verdict: Verdict.FAILED, total: 1, tests: [], reason: 'said so' });
+    const object = (await storeOn(broker).get('p', id))?.value.resultObject ?? '';
+    const whole = await createNatsResultReader(broker).get(object);
+    expect(whole).toMatchObject({ verdict: Verdict.FAILED, passes: ['one'], tool: 'junit' });
+    expect(Buffer.from(whole?.stdout ?? []).toString()).toBe('out');
+    await queueIsEmpty();
+  });
+
+  test('that comes ten times is graded once', async () => {
+    let times = 0;
+    const gate = Promise.withResolvers<void>();
+    await start(
+      async (order) => {
+        times += 1;
+        await Promise.race([gate.promise, endless(order)]);
+        return graded();
+      },
+      { slots: 4 },
+    );
+    await queue(broker, 'p', id);
+    const job = toBinary(VerificationJobSchema, create(VerificationJobSchema, { project: 'p', verificationId: id }));
+    for (let copy = 0; copy < 10; copy += 1)
+      await broker.js.publish(`assay.jobs.p.${id}`, job, { msgID: `${id}.${copy}` });
+    await vi.waitFor(() => expect(times).toBe(1));
+    gate.resolve();
+    expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
+    await queueIsEmpty();
+    expect(times).toBe(1);
+  });
+
+  test('that cannot be read, or has no record, is dropped', async () => {
+    await start(async () => graded());
+    await broker.js.publish('assay.jobs.p.poison', Buffer.from([0xff, 0xff]));
+    await createNatsJobQueue(broker).publish('p', 'ver_nobody');
+    await queueIsEmpty();
+  });
+
+  test('is tried again where the infrastructure fails, and the verdict is the one of the attempt that worked', async () => {
+    let times = 0;
+    await start(async () => {
+      times += 1;
+      if (times === 1) throw new Error('the engine is away');
+      return times === 2 ? graded('INFRA_ERROR') : graded();
+    });
+    await queue(broker, 'p', id);
+    expect(await ended(broker, 'p', id)).toMatchObject({
+      status: VerificationStatus.COMPLETED,
+      attempts: 3,
+      message: '',
+    });
+    await queueIsEmpty();
+  });
+
+  test('that no attempt can finish ends in an error that is not held against the agent', async () => {
+    await start(
+      async () => {
+        throw new Error('the engine is away');
+      },
+      { attempts: 2 },
+    );
+    await queue(broker, 'p', id);
+    const verification = await ended(broker, 'p', id);
+    expect(verification).toMatchObject({ status: VerificationStatus.ERROR, attempts: 2 });
+    expect(verification.result).toMatchObject({ verdict: Verdict.INFRA_ERROR, trainable: false, isSuccess: false });
+    expect(verification.result?.reason).toContain('the engine is away');
+    await queueIsEmpty();
+  });
+});
+
+describe('a worker', () => {
+  test('stops a grading that is cancelled', async () => {
+    await start(endless);
+    await queue(broker, 'p', id);
+    const store = storeOn(broker);
+    await vi.waitFor(async () =>
+      expect((await store.get('p', id))?.value.verification?.status).toBe(VerificationStatus.RUNNING),
+    );
+    await store.change('p', id, { type: 'cancelRequested', atMs: Date.now() });
+    expect((await ended(broker, 'p', id)).status).toBe(VerificationStatus.CANCELLED);
+    await queueIsEmpty();
+  });
+
+  test('that dies leaves its job to the next, and what it says later counts for nothing', async () => {
+    await queue(broker, 'p', id);
+    // Taken and claimed, and then nothing more: what a process that was killed leaves behind.
+    const dead = await createNatsJobSource({ broker, ackWaitMs: 1_000 }).take('p');
+    const claim = {
+      type: 'claimed',
+      claim: 'dead',
+      over: '',
+      workerId: 'dead',
+      sequence: dead?.sequence ?? 0n,
+      atMs: 1,
+    } as const;
+    await storeOn(broker).change('p', id, claim);
+    await start(async () => graded(), { workerId: 'worker-b' });
+    expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attempts: 2 });
+    const late = await storeOn(broker).change('p', id, {
+      type: 'phase',
+      claim: 'dead',
+      phase: 'running',
+      running: true,
+    });
+    expect(late?.changed).toBe(false);
+    await queueIsEmpty();
+  });
+
+  test('keeps a job that takes longer than the queue waits', async () => {
+    let times = 0;
+    const gate = Promise.withResolvers<void>();
+    await start(
+      async (order) => {
+        times += 1;
+        await Promise.race([gate.promise, endless(order)]);
+        return graded();
+      },
+      { ackWaitMs: 500 },
+    );
+    await queue(broker, 'q', id);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    gate.resolve();
+    expect(await ended(broker, 'q', id)).toMatchObject({ attempts: 1 });
+    expect(times).toBe(1);
+  });
+
+  test('gives back what it is at when it stops, and that is no attempt', async () => {
+    const first = await start(endless, { workerId: 'worker-a' });
+    await queue(broker, 'p', id);
+    await vi.waitFor(() => expect(first.running).toBe(1));
+    await first.stop();
+    expect((await storeOn(broker).get('p', id))?.value.verification?.status).toBe(VerificationStatus.PENDING);
+    await start(async () => graded(), { workerId: 'worker-b' });
+    expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attempts: 1 });
+  });
+
+  test('takes from every project in turn', async () => {
+    const order: string[] = [];
+    const grade = async ({ verificationId }: GradingOrder) => {
+      order.push(verificationId.split('-')[0] ?? '');
+      return graded();
+    };
+    for (let job = 0; job < 12; job += 1) await queue(broker, 'many', `many-${job}`);
+    for (let job = 0; job < 3; job += 1) await queue(broker, 'few', `few-${job}`);
+    await start(grade, { slots: 1 });
+    await ended(broker, 'few', 'few-2');
+    expect(order.slice(0, 6).filter((project) => project === 'few').length).toBeGreaterThanOrEqual(2);
+    await ended(broker, 'many', 'many-11');
+    await queueIsEmpty();
+  });
+});
