@@ -1,5 +1,11 @@
 import type { Command } from 'commander';
-import { AssayError, type Program, type Session } from '../../clients/typescript/index.ts';
+import {
+  AssayError,
+  type Program,
+  type SampleName,
+  type Session,
+  type SessionInfo,
+} from '../../clients/typescript/index.ts';
 import {
   type CommandOptions,
   type SessionOptions,
@@ -11,9 +17,12 @@ import {
 } from '../common-options.ts';
 import type { Context } from '../context.ts';
 import { exitCodeHelp } from '../exit-code.ts';
+import { usageFailure } from '../failure.ts';
 import { runInForeground } from '../foreground.ts';
 import { listenForInterruption } from '../interruption.ts';
 import { requireTerminal } from '../own-terminal.ts';
+import { buildFirst } from '../sample-build.ts';
+import { readSampleWord } from '../sample-name.ts';
 
 type RunOptions = SessionOptions & CommandOptions & { keep?: boolean };
 
@@ -24,28 +33,69 @@ Examples:
   assay run -- sha256sum < big.file          stdin is passed on
   assay run --allow example.org -- curl -sS https://example.org
                                              with a way to one host
-  assay run -o json -- make                  one JSON document a line, for each event`;
+  assay run -o json -- make                  one JSON document a line, for each event
+  assay run examples/hello-fix               a session from a sample, kept, and its task
+  assay run examples/hello-fix -- python3 -m unittest
+                                             a command in such a session`;
 
 export function addRunCommand(program: Command, context: Context): void {
   const command = program
     .command('run')
-    .description('run a command in a new session, and close the session')
+    .description('run a command in a new session, and close the session; or make a session from a sample')
+    .usage('[options] [dataset/sample] [-- command...]')
     .argument('[command...]', 'a program and its arguments; one argument alone is shell text')
     .passThroughOptions()
     .option('--keep', 'keep the session')
     .addHelpText('after', `${examples}\n${exitCodeHelp}`)
-    .action((args: string[], options: RunOptions) =>
-      runInNewSession(context, toProgram(args, options.command), options),
-    );
+    .action((args: string[], options: RunOptions) => run(context, readSampleWord(program, args[0]), args, options));
   withCommonOptions(withCommandOptions(withSessionOptions(command)), context);
 }
 
+async function run(
+  context: Context,
+  sample: SampleName | undefined,
+  args: readonly string[],
+  options: RunOptions,
+): Promise<void> {
+  if (sample === undefined) return runInNewSession(context, toProgram(args, options.command), options);
+  const [separator, ...rest] = args.slice(1);
+  if (separator !== undefined && separator !== '--' && separator.startsWith('-')) {
+    const found = `found ${separator} behind the sample; expected options before it, and -- before a command`;
+    throw usageFailure(found, `assay run ${separator} ${args[0]}`);
+  }
+  const command = separator === '--' ? rest : args.slice(1);
+  if (command.length > 0 || options.command !== undefined) {
+    return runInNewSession(context, toProgram(command, options.command), options, sample);
+  }
+  await buildFirst(context, sample);
+  const { info } = await context.client().sessions.create({ ...toCreateOptions(options), sample });
+  context.print(info, () => introduce(info));
+}
+
+function introduce({ id, sample }: SessionInfo): string {
+  return [
+    `session ${id}`,
+    '',
+    sample?.instruction.trim() ?? '',
+    '',
+    `assay exec ${id} -- ls        a command in it`,
+    `assay shell ${id}             a terminal in it`,
+    `assay sessions close ${id}    its end`,
+  ].join('\n');
+}
+
 /** Runs a program in a session that is made for it and closed behind it. */
-export async function runInNewSession(context: Context, toRun: Program, options: RunOptions): Promise<void> {
+export async function runInNewSession(
+  context: Context,
+  toRun: Program,
+  options: RunOptions,
+  sample?: SampleName,
+): Promise<void> {
   if (options.tty === true) requireTerminal(context);
   const interruption = listenForInterruption();
   try {
-    const session = await context.client().sessions.create(toCreateOptions(options));
+    if (sample !== undefined) await buildFirst(context, sample);
+    const session = await context.client().sessions.create({ ...toCreateOptions(options), ...(sample && { sample }) });
     interruption.onInsist(() => leave(context, session));
     try {
       context.exitCode =

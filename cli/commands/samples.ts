@@ -2,7 +2,8 @@ import type { Command } from 'commander';
 import type { SampleInfo } from '../../clients/typescript/index.ts';
 import { withCommonOptions } from '../common-options.ts';
 import type { Context } from '../context.ts';
-import { usageFailure } from '../failure.ts';
+import { showBuild } from '../sample-build.ts';
+import { requireSampleName } from '../sample-name.ts';
 import { renderFields, renderSize, renderTable } from '../table.ts';
 
 export function addSamplesCommand(program: Command, context: Context): void {
@@ -22,7 +23,12 @@ export function addSamplesCommand(program: Command, context: Context): void {
     .option('--version <version>', 'not the newest but this version')
     .option('--hints', 'also its hints')
     .action((name: string, options: ShowOptions) => showSample(context, name, options));
-  for (const command of [list, show]) withCommonOptions(command, context);
+  const build = samples
+    .command('build')
+    .description('make the image of a sample on every worker, and show what is printed meanwhile')
+    .argument('<dataset/sample>', 'such as examples/hello-fix, or with a version: examples/hello-fix@1.0.0')
+    .action((name: string) => showBuild(context, requireSampleName(name, 'assay samples build')));
+  for (const command of [list, show, build]) withCommonOptions(command, context);
 }
 
 function collect(text: string, before: string[] = []): string[] {
@@ -65,14 +71,7 @@ interface ShowOptions {
 }
 
 async function showSample(context: Context, name: string, { version, hints = false }: ShowOptions): Promise<void> {
-  const [, dataset, id] = /^([^/]+)\/([^/]+)$/.exec(name) ?? [];
-  if (dataset === undefined || id === undefined) {
-    throw usageFailure(
-      `found ${JSON.stringify(name)}; expected <dataset>/<sample>`,
-      'assay samples show examples/hello-fix',
-    );
-  }
-  const wanted = { dataset, id, ...(version === undefined ? {} : { version }) };
+  const wanted = { ...requireSampleName(name, 'assay samples show'), ...(version === undefined ? {} : { version }) };
   const sample = await context.client().samples.get(wanted, { hints });
   context.print(sample, () => describe(sample));
 }

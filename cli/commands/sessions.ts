@@ -3,6 +3,8 @@ import type { SessionInfo, SessionStateName } from '../../clients/typescript/ind
 import { type SessionOptions, toCreateOptions, withCommonOptions, withSessionOptions } from '../common-options.ts';
 import type { Context } from '../context.ts';
 import { collectAssignment, parseDuration } from '../option-value.ts';
+import { buildFirst } from '../sample-build.ts';
+import { requireSampleName, writeSampleName } from '../sample-name.ts';
 import { renderFields, renderPairs, renderSize, renderSpan, renderTable } from '../table.ts';
 
 const liveStates: readonly SessionStateName[] = ['CREATING', 'READY', 'CLOSING', 'UNREACHABLE'];
@@ -23,6 +25,7 @@ export function addSessionsCommand(program: Command, context: Context): void {
   const create = sessions
     .command('create')
     .description('make a session and print its id')
+    .option('--sample <dataset/sample>', 'from this sample, such as examples/hello-fix')
     .option('-e, --env <name=value>', 'a variable of every command; repeatable', collectAssignment)
     .option('--idle-timeout <time>', 'close it after this long without a command', parseDuration)
     .action((options: CreateOptions) => createSession(context, options));
@@ -45,13 +48,13 @@ async function listSessions(context: Context, { all, label }: ListOptions): Prom
   const now = Date.now();
   context.print(sessions, () =>
     renderTable(
-      ['SESSION', 'STATE', 'AGE', 'EXPIRES', 'IMAGE', 'LABELS'],
+      ['SESSION', 'STATE', 'AGE', 'EXPIRES', 'FROM', 'LABELS'],
       sessions.map((info) => [
         info.id,
         info.paused ? `${info.state} (paused)` : info.state,
         info.createTime === undefined ? '' : renderSpan(now - info.createTime.getTime()),
         info.endTime !== undefined || info.expireTime === undefined ? '-' : renderSpan(info.expireTime.getTime() - now),
-        info.image || '(base)',
+        originOf(info),
         renderPairs(info.labels),
       ]),
     ),
@@ -60,7 +63,12 @@ async function listSessions(context: Context, { all, label }: ListOptions): Prom
 
 async function getSession(context: Context, id: string): Promise<void> {
   const { info } = await context.client().sessions.get(id);
-  context.print(info, () => describe(info));
+  const task = info.sample === undefined ? '' : `\n\n${info.sample.instruction.trim()}`;
+  context.print(info, () => `${describe(info)}${task}`);
+}
+
+function originOf({ image, sample }: SessionInfo): string {
+  return sample === undefined ? image || '(base)' : writeSampleName(sample);
 }
 
 function describe(info: SessionInfo): string {
@@ -70,7 +78,7 @@ function describe(info: SessionInfo): string {
     ['state', info.paused ? `${info.state} (paused)` : info.state],
     ['reason', info.reason],
     ['message', info.message],
-    ['image', info.image || '(base)'],
+    info.sample === undefined ? ['image', info.image || '(base)'] : ['sample', originOf(info)],
     ['labels', renderPairs(info.labels)],
     ['cpus', limits.cpus?.toString()],
     ['memory', limits.memoryBytes === undefined ? undefined : renderSize(limits.memoryBytes)],
@@ -88,12 +96,17 @@ function describe(info: SessionInfo): string {
 }
 
 interface CreateOptions extends SessionOptions {
+  sample?: string;
   env?: Record<string, string>;
   idleTimeout?: number;
 }
 
 async function createSession(context: Context, options: CreateOptions): Promise<void> {
+  const sample =
+    options.sample === undefined ? undefined : requireSampleName(options.sample, 'assay sessions create --sample');
+  if (sample !== undefined) await buildFirst(context, sample);
   const { info } = await context.client().sessions.create({
+    ...(sample && { sample }),
     ...toCreateOptions(options),
     ...(options.env === undefined ? {} : { env: options.env }),
     ...(options.idleTimeout === undefined ? {} : { idleTimeoutMs: options.idleTimeout }),

@@ -9,6 +9,8 @@ export type { Program } from './program.ts';
 export type { RunOptions, RunResult } from './run.ts';
 export type {
   AssuranceName,
+  BuildEvent,
+  BuildStepName,
   DatasetInfo,
   ListSamplesOptions,
   SampleArchive,
@@ -25,6 +27,7 @@ export type {
   NetworkModeName,
   ResourceLimits,
   SessionInfo,
+  SessionSampleInfo,
   SessionStateName,
   TranscriptStateName,
 } from './session-info.ts';

@@ -1,6 +1,8 @@
 import { createClient, type Transport } from '@connectrpc/connect';
 import {
   Assurance,
+  type BuildSampleResponse,
+  BuildStep,
   SampleService,
   type Dataset as WireDataset,
   type Sample as WireSample,
@@ -78,12 +80,25 @@ export interface SampleArchive {
   readonly data: AsyncIterable<Uint8Array>;
 }
 
+/** What a build is at, as the server names it. */
+export type BuildStepName = Exclude<keyof typeof BuildStep, 'UNSPECIFIED'>;
+
+/** News of a build. A line is empty without the grader scope: then each step is told once. */
+export type BuildEvent =
+  | { readonly type: 'progress'; readonly workerId: string; readonly step: BuildStepName; readonly line: string }
+  | { readonly type: 'built'; readonly workerId: string; readonly image: string; readonly imageId: string };
+
 /** Datasets and their samples. */
 export interface Samples {
   datasets(): Promise<readonly DatasetInfo[]>;
   list(options?: ListSamplesOptions): AsyncIterable<SampleInfo>;
   get(name: SampleName, options?: { hints?: boolean }): Promise<SampleInfo>;
   download(name: SampleName): Promise<SampleArchive>;
+  /**
+   * Makes the sample's image on every worker that has none, and tells what happens. Whoever asks while it is being built
+   * joins; who leaves last stops it.
+   */
+  build(name: SampleName): AsyncGenerator<BuildEvent, void, undefined>;
 }
 
 export function createSamples(transport: Transport, caller: Caller): Samples {
@@ -117,7 +132,41 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
       const { version: chosen, contentDigest, complete } = head;
       return { version: chosen, contentDigest, complete, data: dataOf(parts, caller.endpoint) };
     },
+    async *build({ dataset, id, version = '' }) {
+      const patience = caller.patience();
+      for (;;) {
+        const leaving = new AbortController();
+        try {
+          const request = { dataset, sampleId: id, version };
+          for await (const { news } of rpc.buildSample(request, { signal: leaving.signal })) {
+            patience.answered();
+            patience.progressed();
+            const event = toBuildEvent(news);
+            if (event !== undefined) yield event;
+          }
+          return;
+        } catch (error) {
+          // A build that was begun is joined again.
+          await patience.wait(toAssayError(error, caller.endpoint));
+        } finally {
+          // Whoever leaves the loop leaves the call open otherwise.
+          leaving.abort();
+        }
+      }
+    },
   };
+}
+
+type BuildNews = BuildSampleResponse['news'];
+
+function toBuildEvent(news: BuildNews): BuildEvent | undefined {
+  if (news.case === 'built') {
+    const { workerId, image, imageId } = news.value;
+    return { type: 'built', workerId, image, imageId };
+  }
+  if (news.case !== 'progress' || BuildStep[news.value.step] === undefined) return undefined;
+  const { workerId, step, line } = news.value;
+  return { type: 'progress', workerId, step: BuildStep[step] as BuildStepName, line };
 }
 
 type Parts = AsyncIterator<{ part: { case: string | undefined; value?: unknown } }>;

@@ -4,6 +4,7 @@ import {
   TranscriptState,
   type ResourceLimits as WireLimits,
   type Network as WireNetwork,
+  type SessionSample as WireSample,
   type Session as WireSession,
 } from '../../gen/assay/v1/session_pb.js';
 import { toDate, toMilliseconds } from './time.ts';
@@ -31,6 +32,18 @@ export interface Network {
   allow?: readonly string[];
 }
 
+/** The task of a session that was made from a sample, as the sample was then. */
+export interface SessionSampleInfo {
+  readonly dataset: string;
+  readonly id: string;
+  readonly version: string;
+  /** The task, as the agent reads it. Empty in lists. */
+  readonly instruction: string;
+  readonly contentDigest: string;
+  readonly imageDigest: string;
+  readonly verificationDigest: string;
+}
+
 /** A session as the server described it at one moment. */
 export interface SessionInfo {
   readonly id: string;
@@ -54,6 +67,8 @@ export interface SessionInfo {
   readonly warm: boolean;
   /** The session whose filesystem this one began with. Empty: none. */
   readonly forkedFrom: string;
+  /** The sample it was made from. Undefined: none. */
+  readonly sample: SessionSampleInfo | undefined;
   /** What became of the transcript of a session that has ended. */
   readonly transcript: TranscriptStateName | undefined;
   /** Why the transcript is MISSING, or still PENDING. */
@@ -79,12 +94,18 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
     workerId: wire.workerId,
     warm: wire.warm,
     forkedFrom: wire.forkedFrom,
+    sample: wire.sample && toSampleInfo(wire.sample),
     transcript:
       wire.transcriptState === TranscriptState.UNSPECIFIED
         ? undefined
         : (TranscriptState[wire.transcriptState] as TranscriptStateName),
     transcriptMessage: wire.transcriptMessage,
   };
+}
+
+function toSampleInfo(wire: WireSample): SessionSampleInfo {
+  const { dataset, sampleId: id, version, instruction, contentDigest, imageDigest, verificationDigest } = wire;
+  return { dataset, id, version, instruction, contentDigest, imageDigest, verificationDigest };
 }
 
 export function fromWireNetwork(wire: WireNetwork | undefined): Network {

@@ -7,6 +7,7 @@ import { type Caller, present } from './caller.ts';
 import type { Connection } from './connection.ts';
 import { createEventStreams } from './event-streams.ts';
 import { createExecutions } from './executions.ts';
+import type { SampleName } from './samples.ts';
 import { createSessionHandle, type Session } from './session.ts';
 import {
   type Network,
@@ -24,6 +25,11 @@ import { toDuration } from './time.ts';
 export interface CreateSessionOptions {
   /** An image that the worker's engine has. Absent: the server's base image. */
   image?: string;
+  /**
+   * The sample to make it from, with its code in place; limits and variables are the sample's, unless they are given. An
+   * image that was never built is built first, which may take minutes: `samples.build` shows it.
+   */
+  sample?: SampleName;
   labels?: Readonly<Record<string, string>>;
   limits?: ResourceLimits;
   /** Variables for every execution. */
@@ -89,8 +95,9 @@ export function createSessions(connection: Connection, caller: Caller): Sessions
 }
 
 function toCreateFields(options: CreateSessionOptions) {
-  const { ttlMs, idleTimeoutMs, limits, network } = options;
+  const { ttlMs, idleTimeoutMs, limits, network, sample } = options;
   return {
+    ...(sample && { dataset: sample.dataset, sampleId: sample.id, sampleVersion: sample.version ?? '' }),
     image: options.image ?? '',
     labels: { ...options.labels },
     env: { ...options.env },

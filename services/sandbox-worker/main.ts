@@ -4,6 +4,7 @@ import { ConfigError, readConfig, readSecretFile } from '../shared/config.ts';
 import { DomainError } from '../shared/domain-error.ts';
 import { createLog } from '../shared/log.ts';
 import { connectBroker, readBrokerAuth } from '../shared/store/broker.ts';
+import { createNatsSampleReader } from '../shared/store/nats-sample-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsTranscriptStore } from '../shared/store/nats-transcript-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
@@ -17,15 +18,18 @@ import { createArchive } from './log/archive.ts';
 import { createWorkerMetrics } from './metrics.ts';
 import { createWorkerNetworks } from './network/worker-networks.ts';
 import { register } from './registration.ts';
+import { createWorkerSamples } from './sample/worker-samples.ts';
 import { createBurial } from './sandbox/burial.ts';
 import { createCaretaker } from './sandbox/caretaker.ts';
 import { createRecordKeeper } from './sandbox/record-keeper.ts';
 import { createSandboxMaker } from './sandbox/sandbox-maker.ts';
 import { createSandboxes, installationLabel } from './sandbox/sandboxes.ts';
+import { createSessionImages } from './sandbox/session-images.ts';
 import { createSlots } from './sandbox/slot.ts';
 import { createWarmPool } from './sandbox/warm-pool.ts';
 import { serveMetrics } from './server/metrics-server.ts';
 import { serveWorker } from './server/server.ts';
+import { createManifests } from './submission/manifests.ts';
 import { warmKinds } from './warm-pool-setting.ts';
 
 const shutdownMs = 60_000;
@@ -60,6 +64,12 @@ async function main(config: WorkerConfig): Promise<void> {
   const networks = createWorkerNetworks(config, engine, log);
   await Promise.all([engine.ready(), networks.ready()]);
   const cgroups = createExecutionCgroups({ log });
+  const manifests = createManifests({
+    directory: join(dataDirectory, 'manifests'),
+    socketPath: config.ASSAY_DOCKER_SOCKET,
+  });
+  const store = createNatsSampleReader(broker);
+  const samples = createWorkerSamples(config, { engine, manifests, store, dataDirectory, log });
   const installation = config.ASSAY_INSTALLATION;
   const slots = createSlots(dataDirectory, guestPath);
   const records = createRecordKeeper(sessionStore, workerId, log);
@@ -93,6 +103,7 @@ async function main(config: WorkerConfig): Promise<void> {
     log,
   });
   const capacity = config.ASSAY_WORKER_CAPACITY;
+  const images = createSessionImages({ engine, samples, records, baseImage });
   const around = { engine, pool, records, slots, installation, log };
   const archive = createArchive({
     store: await createNatsTranscriptStore(broker, {
@@ -105,11 +116,13 @@ async function main(config: WorkerConfig): Promise<void> {
     log,
   });
   const burial = createBurial({ maker, records, archive, slots });
-  const sandboxes = createSandboxes({ ...around, maker, networks, burial, meter, baseImage, capacity, defaultLimits });
+  const sandboxes = createSandboxes({
+    ...{ ...around, images, maker, networks, burial, meter, baseImage, capacity, defaultLimits },
+  });
   const caretaker = createCaretaker({ ...around, sandboxes });
   await caretaker.reconcile();
   await networks.settle();
-  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, meter, log);
+  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, samples, meter, log);
   const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
   const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);

@@ -42,6 +42,7 @@ const schema = z.object({
   ASSAY_LIMIT_SAMPLE_BYTES: limit(65_536, 2 ** 40, 256 * mebibyte),
   ASSAY_LIMIT_SAMPLE_FILES: limit(2, 10_000_000, 20_000),
   ASSAY_LIMIT_CREATE_SECONDS: limit(1, 600, 60),
+  ASSAY_LIMIT_BUILD_SECONDS: limit(1, 86_400, 1_800),
   ASSAY_LIMIT_EGRESS_HOSTS: hostPatterns().prefault('*:*'),
 });
 
@@ -65,6 +66,8 @@ export interface Limits {
   readonly pids: number;
   readonly outputKeptBytes: number;
   readonly createMs: number;
+  /** In addition, where the image of a sample may have to be built. */
+  readonly buildMs: number;
   /** Of one sample's folder. */
   readonly sampleBytes: number;
   readonly sampleFiles: number;
@@ -127,6 +130,7 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
       pids: given.ASSAY_LIMIT_PIDS,
       outputKeptBytes: given.ASSAY_LIMIT_OUTPUT_KEPT_BYTES,
       createMs: given.ASSAY_LIMIT_CREATE_SECONDS * 1_000,
+      buildMs: given.ASSAY_LIMIT_BUILD_SECONDS * 1_000,
       sampleBytes: given.ASSAY_LIMIT_SAMPLE_BYTES,
       sampleFiles: given.ASSAY_LIMIT_SAMPLE_FILES,
       egressHosts: given.ASSAY_LIMIT_EGRESS_HOSTS,

@@ -12,6 +12,7 @@ import { ServerReflection as ServerReflectionAlpha } from '../../gen/grpc/reflec
 import type { Logger } from '../shared/log.ts';
 import { type Broker, connectBroker } from '../shared/store/broker.ts';
 import { createNatsKeyStore } from '../shared/store/nats-key-store.ts';
+import { createNatsSampleStore } from '../shared/store/nats-sample-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsTranscriptReader } from '../shared/store/nats-transcript-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
@@ -36,7 +37,9 @@ import { createSampleService } from './rpc/sample-service.ts';
 import { createServerService } from './rpc/server-service.ts';
 import { createSessionService } from './rpc/session-service.ts';
 import { createShellService } from './rpc/shell-service.ts';
+import { createSampleBuilder } from './sample/build-sample.ts';
 import { createDatasetIndex } from './sample/dataset-index.ts';
+import { createSampleShelf } from './sample/sample-shelf.ts';
 import { createPages } from './server/pages.ts';
 import { openPublicServer } from './server/public-server.ts';
 import { createRequestHandler } from './server/request-handler.ts';
@@ -47,6 +50,7 @@ import { createSessionLister } from './session/list-sessions.ts';
 import { createRequestOnce } from './session/request-once.ts';
 import { createSandboxStart } from './session/sandbox-start.ts';
 import { createSessionDirectory } from './session/session-directory.ts';
+import { createSessionPlanner } from './session/session-plan.ts';
 import { createSessionQuota } from './session/session-quota.ts';
 import { sessionOf } from './session/session-view.ts';
 import { createWarmStart } from './session/warm-start.ts';
@@ -102,7 +106,11 @@ export async function startSessions(
     onProblem: (problem) => log.warn({ problem }, 'a folder is not a sample'),
     onError: (error) => log.warn({ err: error }, 'the datasets cannot be read or watched; looking again'),
   });
-  const start = createSandboxStart({ sessions, workers, client, createMs: limits.createMs, nowMs });
+  const keeping = { ...config.sampleKeeping, replicas: config.nats.replicas };
+  const shelf = createSampleShelf(await createNatsSampleStore(broker, keeping));
+  const build = createSampleBuilder({ workers, client, shelf });
+  const { createMs, buildMs } = limits;
+  const start = createSandboxStart({ sessions, workers, client, createMs, buildMs, nowMs });
   const target = createExecutionTarget(sessions, workers);
   const streams = createExecutionStreams({ target, client, shared, limits });
 
@@ -125,7 +133,11 @@ export async function startSessions(
       const once = createRequestOnce(sessions);
       const quota = createSessionQuota(sessions, limits.sessionsPerProject);
       const making = { sessions, workers, once, quota, start, limits, nowMs };
-      const create = createSessionCreator({ ...making, warmStart });
+      const create = createSessionCreator({
+        ...making,
+        warmStart,
+        plan: createSessionPlanner(datasets, shelf, limits),
+      });
       const fork = createSessionForker(making);
       const list = createSessionLister(sessions, workers, tokens);
       const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
@@ -137,7 +149,7 @@ export async function startSessions(
         createSessionService({ sessions, workers, create, fork, list, changes, follow, limits }),
       );
       router.service(ExecutionService, createExecutionService({ streams, target, follow, client, tokens, limits }));
-      router.service(SampleService, createSampleService(datasets, tokens));
+      router.service(SampleService, createSampleService({ index: datasets, tokens, build }));
       router.service(ShellService, createShellService({ target, client, tokens }));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
       router.service(ServerService, createServerService(version, limits, workers));

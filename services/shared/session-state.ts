@@ -17,6 +17,7 @@ export interface TranscriptOutcome {
 
 /** What can happen to a session's record. */
 export type SessionEvent =
+  | { type: 'building'; message: string }
   | { type: 'ready'; limits?: ResourceLimits; warm?: boolean }
   | { type: 'closing'; reason: string; message: string }
   | { type: 'closed'; atMs: number; transcript?: TranscriptOutcome }
@@ -45,10 +46,13 @@ export function advance(session: Session, event: SessionEvent): Session | undefi
   }
   if (isTerminal(session.state)) return undefined;
   switch (event.type) {
+    case 'building':
+      return session.state === SessionState.CREATING ? next({ message: event.message }) : undefined;
     case 'ready':
       if (session.state !== SessionState.CREATING) return undefined;
       return next({
         state: SessionState.READY,
+        message: '',
         warm: event.warm === true,
         ...(event.limits && { limits: event.limits }),
       });

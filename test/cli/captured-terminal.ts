@@ -9,13 +9,18 @@ export interface Captured {
 }
 
 /** Runs a command line in this process with streams of its own. */
-export async function runCaptured(args: readonly string[], endpoint: string, stdin = ''): Promise<Captured> {
+export async function runCaptured(
+  args: readonly string[],
+  endpoint: string,
+  stdin = '',
+  key = 'assay_test_key',
+): Promise<Captured> {
   const [stdout, stderr] = [createCapture(), createCapture()];
   const terminal: Terminal = {
     stdin: Readable.from([Buffer.from(stdin)]),
     stdout: stdout.stream,
     stderr: stderr.stream,
-    env: { ASSAY_ENDPOINT: endpoint, ASSAY_API_KEY: 'assay_test_key' },
+    env: { ASSAY_ENDPOINT: endpoint, ASSAY_API_KEY: key },
   };
   const code = await runCommandLine(args, terminal);
   return { code, stdout: stdout.bytes(), stderr: stderr.bytes().toString() };

@@ -1,6 +1,7 @@
 import { Code } from '@connectrpc/connect';
 import { afterEach, expect, test } from 'vitest';
 import type { ExecuteRequest } from '../../gen/assay/v1/execution_pb.js';
+import { BuildStep } from '../../gen/assay/v1/sample_pb.js';
 import { type CreateSessionRequest, NetworkMode, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { finished, output, started } from '../clients/typescript/execution-script.ts';
 import {
@@ -31,12 +32,21 @@ async function serve(execute: NonNullable<DoubleServices['execution']>['execute'
     session: {
       createSession(request) {
         seen.created.push(request);
-        return { session: { sessionId: 'ses_1', state: SessionState.READY } };
+        const { dataset, sampleId } = request;
+        const sample = dataset === '' ? {} : { sample: { dataset, sampleId, instruction: 'Mend it.\n' } };
+        return { session: { sessionId: 'ses_1', state: SessionState.READY, ...sample } };
       },
       getSession: ({ sessionId }) => ({ session: { sessionId, state: SessionState.READY } }),
       closeSession({ sessionId }) {
         seen.closed.push(sessionId);
         return { session: { sessionId, state: SessionState.CLOSED } };
+      },
+    },
+    sample: {
+      async *buildSample() {
+        yield { news: { case: 'progress', value: { step: BuildStep.CODE, line: 'Step 1' } } };
+        yield { news: { case: 'progress', value: { step: BuildStep.CODE, line: 'Step 2' } } };
+        yield { news: { case: 'built', value: { workerId: 'w', image: 'assay/sample:1' } } };
       },
     },
     execution: {
@@ -103,6 +113,40 @@ test('one argument and -c are shell text; options after the command belong to th
     timeout: { seconds: 0n, nanos: 250_000_000 },
     inputOpen: false,
   });
+});
+
+test('a sample in front makes the session from it; behind -- it is a command', async () => {
+  const { endpoint, seen } = await serve(undefined);
+  const lines = [
+    ['run', '--no-stdin', 'examples/hello-fix@1.0.0', '--', 'ls', '-l'],
+    ['run', '--no-stdin', '-c', 'ls | wc', 'examples/hello-fix'],
+    ['run', '--no-stdin', '--', 'examples/hello-fix'],
+    ['run', '--no-stdin', './examples/hello-fix'],
+  ];
+  for (const line of lines) await runCaptured(line, endpoint);
+  expect(seen.created.map(({ dataset, sampleId, sampleVersion }) => [dataset, sampleId, sampleVersion])).toEqual([
+    ['examples', 'hello-fix', '1.0.0'],
+    ['examples', 'hello-fix', ''],
+    ['', '', ''],
+    ['', '', ''],
+  ]);
+  expect(seen.executed.map((request) => request.program)).toMatchObject([
+    { case: 'argv', value: { args: ['ls', '-l'] } },
+    { case: 'command', value: 'ls | wc' },
+    { case: 'command', value: 'examples/hello-fix' },
+    { case: 'command', value: './examples/hello-fix' },
+  ]);
+  const ended = await runCaptured(['run', 'examples/hello-fix', '--keep'], endpoint);
+  expect(ended.stderr).toContain('assay run --keep examples/hello-fix');
+});
+
+test('a sample alone makes a session, prints its task and keeps it', async () => {
+  const { endpoint, seen } = await serve(undefined);
+  const ended = await runCaptured(['run', '--memory', '64m', 'examples/hello-fix'], endpoint);
+  expect(ended.stdout.toString()).toMatch(/^session ses_1\n\nMend it\.\n/);
+  expect(ended.stderr).toContain('examples/hello-fix is used for the first time: putting its code in place');
+  expect(seen.created[0]?.limits?.memoryBytes).toBe(64n * 2n ** 20n);
+  expect([seen.executed, seen.closed]).toEqual([[], []]);
 });
 
 test('stdin that is no terminal is passed on to its end', async () => {

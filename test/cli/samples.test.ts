@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { createClient } from '../../clients/typescript/index.ts';
-import { Assurance } from '../../gen/assay/v1/sample_pb.js';
+import { Assurance, BuildStep } from '../../gen/assay/v1/sample_pb.js';
 import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
 import { runCaptured } from './captured-terminal.ts';
 
@@ -95,4 +95,22 @@ test('a download is its head and then its bytes', async () => {
   expect(archive).toMatchObject({ version: '1.0.0', complete: true });
   expect(Buffer.concat(await Array.fromAsync(archive.data)).toString()).toBe('onetwo');
   client.close();
+});
+
+test('samples build prints lines as they come, then where the image is', async () => {
+  const endpoint = await serve({
+    async *buildSample({ dataset, sampleId, version }) {
+      const line = `building ${dataset}/${sampleId} ${version}`;
+      yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line } } };
+      yield { news: { case: 'built', value: { workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' } } };
+    },
+  });
+  const { stdout, stderr } = await runCaptured(['samples', 'build', 'examples/hello-fix@2.0.0'], endpoint);
+  expect([stderr, stdout.toString()]).toEqual(['building examples/hello-fix 2.0.0\n', 'assay/sample:1 on w\n']);
+  const json = await runCaptured(['samples', 'build', '-o', 'json', 'examples/hello-fix'], endpoint);
+  const lines = json.stdout.toString().trim().split('\n');
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    { type: 'progress', workerId: 'w', step: 'CODE', line: 'building examples/hello-fix ' },
+    { type: 'built', workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' },
+  ]);
 });

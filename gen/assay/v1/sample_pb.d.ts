@@ -666,6 +666,144 @@ export declare type SampleArchive = Message<"assay.v1.SampleArchive"> & {
 export declare const SampleArchiveSchema: GenMessage<SampleArchive>;
 
 /**
+ * BuildSampleRequest names a sample.
+ *
+ * @generated from message assay.v1.BuildSampleRequest
+ */
+export declare type BuildSampleRequest = Message<"assay.v1.BuildSampleRequest"> & {
+  /**
+   * The dataset.
+   *
+   * @generated from field: string dataset = 1;
+   */
+  dataset: string;
+
+  /**
+   * The sample's id.
+   *
+   * @generated from field: string sample_id = 2;
+   */
+  sampleId: string;
+
+  /**
+   * Empty: the newest version.
+   *
+   * @generated from field: string version = 3;
+   */
+  version: string;
+};
+
+/**
+ * Describes the message assay.v1.BuildSampleRequest.
+ * Use `create(BuildSampleRequestSchema)` to create a new message.
+ */
+export declare const BuildSampleRequestSchema: GenMessage<BuildSampleRequest>;
+
+/**
+ * BuildSampleResponse is a piece of news. The stream ends when every worker has the image.
+ *
+ * @generated from message assay.v1.BuildSampleResponse
+ */
+export declare type BuildSampleResponse = Message<"assay.v1.BuildSampleResponse"> & {
+  /**
+   * What happened.
+   *
+   * @generated from oneof assay.v1.BuildSampleResponse.news
+   */
+  news: {
+    /**
+     * A build goes on.
+     *
+     * @generated from field: assay.v1.BuildProgress progress = 1;
+     */
+    value: BuildProgress;
+    case: "progress";
+  } | {
+    /**
+     * A worker has the image.
+     *
+     * @generated from field: assay.v1.BuiltImage built = 2;
+     */
+    value: BuiltImage;
+    case: "built";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message assay.v1.BuildSampleResponse.
+ * Use `create(BuildSampleResponseSchema)` to create a new message.
+ */
+export declare const BuildSampleResponseSchema: GenMessage<BuildSampleResponse>;
+
+/**
+ * BuildProgress is a line that a build printed.
+ *
+ * @generated from message assay.v1.BuildProgress
+ */
+export declare type BuildProgress = Message<"assay.v1.BuildProgress"> & {
+  /**
+   * The worker that builds.
+   *
+   * @generated from field: string worker_id = 1;
+   */
+  workerId: string;
+
+  /**
+   * What it is at.
+   *
+   * @generated from field: assay.v1.BuildStep step = 2;
+   */
+  step: BuildStep;
+
+  /**
+   * The line, without its end. Empty without the grader scope: it may tell where the code comes from. Such a key hears of every step once.
+   *
+   * @generated from field: string line = 3;
+   */
+  line: string;
+};
+
+/**
+ * Describes the message assay.v1.BuildProgress.
+ * Use `create(BuildProgressSchema)` to create a new message.
+ */
+export declare const BuildProgressSchema: GenMessage<BuildProgress>;
+
+/**
+ * BuiltImage is the image of a sample on one worker.
+ *
+ * @generated from message assay.v1.BuiltImage
+ */
+export declare type BuiltImage = Message<"assay.v1.BuiltImage"> & {
+  /**
+   * The worker.
+   *
+   * @generated from field: string worker_id = 1;
+   */
+  workerId: string;
+
+  /**
+   * The image's name on the worker's engine.
+   *
+   * @generated from field: string image = 2;
+   */
+  image: string;
+
+  /**
+   * The image's id there.
+   *
+   * @generated from field: string image_id = 3;
+   */
+  imageId: string;
+};
+
+/**
+ * Describes the message assay.v1.BuiltImage.
+ * Use `create(BuiltImageSchema)` to create a new message.
+ */
+export declare const BuiltImageSchema: GenMessage<BuiltImage>;
+
+/**
  * Assurance is how far a verdict can be trusted, the strongest first.
  *
  * @generated from enum assay.v1.Assurance
@@ -713,6 +851,53 @@ export enum Assurance {
 export declare const AssuranceSchema: GenEnum<Assurance>;
 
 /**
+ * BuildStep is what a build is at.
+ *
+ * @generated from enum assay.v1.BuildStep
+ */
+export enum BuildStep {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: BUILD_STEP_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Archives that the code is made from are fetched and checked.
+   *
+   * @generated from enum value: BUILD_STEP_FETCHING = 1;
+   */
+  FETCHING = 1,
+
+  /**
+   * The environment is built, from the sample's Dockerfile.
+   *
+   * @generated from enum value: BUILD_STEP_ENVIRONMENT = 2;
+   */
+  ENVIRONMENT = 2,
+
+  /**
+   * The code is put into it, as one commit.
+   *
+   * @generated from enum value: BUILD_STEP_CODE = 3;
+   */
+  CODE = 3,
+
+  /**
+   * The worker reads what the image holds, so that it knows later what a session changed.
+   *
+   * @generated from enum value: BUILD_STEP_MANIFEST = 4;
+   */
+  MANIFEST = 4,
+}
+
+/**
+ * Describes the enum assay.v1.BuildStep.
+ */
+export declare const BuildStepSchema: GenEnum<BuildStep>;
+
+/**
  * SampleService tells of datasets and their samples. They belong to the installation: every project sees the same. What only graders may know (hidden tests and
  * their names, the oracle, where the fix is public) is left out of every answer unless the key has the grader scope.
  *
@@ -758,6 +943,17 @@ export declare const SampleService: GenService<{
     methodKind: "server_streaming";
     input: typeof DownloadSampleRequestSchema;
     output: typeof DownloadSampleResponseSchema;
+  },
+  /**
+   * BuildSample makes the sample's image on every worker that has none, and tells what happens. Whoever asks while it is being built joins; who is the last to leave
+   * stops it. Creating a session builds it too: this is for doing it before, or for seeing it.
+   *
+   * @generated from rpc assay.v1.SampleService.BuildSample
+   */
+  buildSample: {
+    methodKind: "server_streaming";
+    input: typeof BuildSampleRequestSchema;
+    output: typeof BuildSampleResponseSchema;
   },
 }>;
 

@@ -352,11 +352,33 @@ export declare type CreateSessionRequest = Message<"assay.v1.CreateSessionReques
   idleTimeout?: Duration | undefined;
 
   /**
-   * What the session can reach. Absent: nothing.
+   * What the session can reach. Absent: nothing, or what its sample says. Must be absent with a sample: what can be reached is part of the task.
    *
    * @generated from field: assay.v1.Network network = 9;
    */
   network?: Network | undefined;
+
+  /**
+   * The dataset of the sample to make the session from, with its code in place; `image` must be empty then. Limits and variables are the sample's, unless they are
+   * given here. Where the sample's image was never built it is built first, which may take minutes: the session is CREATING meanwhile, and its message says so.
+   *
+   * @generated from field: string dataset = 10;
+   */
+  dataset: string;
+
+  /**
+   * The sample's id.
+   *
+   * @generated from field: string sample_id = 11;
+   */
+  sampleId: string;
+
+  /**
+   * The sample's version. Empty: the newest.
+   *
+   * @generated from field: string sample_version = 12;
+   */
+  sampleVersion: string;
 };
 
 /**

@@ -26,6 +26,8 @@ export interface SampleImages {
    * IMAGE_BUILD_FAILED: the recipe does not work, and the message has the end of the log.
    */
   ensure(sample: SampleFolder, progress?: (news: BuildProgress) => void, signal?: AbortSignal): Promise<string>;
+  /** The name that the image has, or will have, on the engine. */
+  nameOf(imageDigest: string): string;
 }
 
 export interface SampleImagesDeps extends Omit<ImageBuildDeps, 'directory'> {
@@ -38,7 +40,7 @@ export interface SampleImagesDeps extends Omit<ImageBuildDeps, 'directory'> {
   readonly log: Logger;
 }
 
-export const sampleRepository = 'assay/sample';
+const sampleRepository = 'assay/sample';
 const toldLines = 20;
 const toldCharacters = 3_000;
 
@@ -109,10 +111,13 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
     shared.image.then(forget, forget);
     return shared;
   };
+  const tagOf = (imageDigest: string): string =>
+    digestOf('assay sample image 1', [imageDigest, deps.baseImage]).slice('sha256:'.length);
   return {
+    nameOf: (imageDigest) => `${sampleRepository}:${tagOf(imageDigest)}`,
     async ensure(sample, progress = () => {}, signal) {
       signal?.throwIfAborted();
-      const tag = digestOf('assay sample image 1', [sample.digests.image, deps.baseImage]).slice('sha256:'.length);
+      const tag = tagOf(sample.digests.image);
       const found = running.has(tag) ? undefined : await find(tag);
       if (found !== undefined) {
         await manifests.of(found);

@@ -78,7 +78,10 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     const alive = container !== undefined && (container.state === 'running' || container.state === 'paused');
     if (session.state === SessionState.CREATING && !alive) {
       if (container !== undefined) await engine.remove(container.id);
-      await sandboxes.create(project, sessionId);
+      const created = sandboxes.create(project, sessionId);
+      // Building a sample's image may take minutes; nobody waits for that here.
+      if (session.sample === undefined) return created;
+      created.catch((error) => log.warn({ session_id: sessionId, err: error }, 'a session could not be made'));
       return;
     }
     try {

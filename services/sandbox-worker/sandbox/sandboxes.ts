@@ -5,7 +5,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
-import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import { stateOf } from '../log/session-log.ts';
 import type { Meter } from '../meter.ts';
 import type { Networks } from '../network/networks.ts';
@@ -14,6 +14,7 @@ import { type Origin, originOf } from './fork.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
 import { guestTimeoutMs, type SandboxMaker, type SandboxPlan } from './sandbox-maker.ts';
+import type { SessionImages } from './session-images.ts';
 import type { Slots } from './slot.ts';
 import { createTurns } from './turns.ts';
 import type { WarmPool } from './warm-pool.ts';
@@ -31,6 +32,7 @@ export interface SandboxesDeps {
   readonly meter: Meter;
   readonly pool: WarmPool;
   readonly records: RecordKeeper;
+  readonly images: SessionImages;
   readonly slots: Slots;
   readonly installation: string;
   readonly baseImage: string;
@@ -67,7 +69,7 @@ export interface Sandboxes {
 }
 
 export function createSandboxes(deps: SandboxesDeps): Sandboxes {
-  const { engine, maker, burial, meter, networks, pool, records, slots, log } = deps;
+  const { engine, images, maker, burial, meter, networks, pool, records, slots, log } = deps;
   const live = new Map<string, Sandbox>();
   const { busy, exclusively } = createTurns();
 
@@ -88,17 +90,13 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     live.set(sessionId, sandbox);
   }
 
-  function imageOf(session: Session): Promise<SandboxImage> {
-    return engine.image(session.image || deps.baseImage);
-  }
-
   /** The session's variables; they win over those of its network. */
   function environmentFor({ network, env }: Session): Record<string, string> {
     return { ...networks.environment(network), ...env };
   }
 
   async function originFor(project: string, session: Session): Promise<Partial<Origin> & Pick<Origin, 'image'>> {
-    if (session.forkedFrom === '') return { image: await imageOf(session) };
+    if (session.forkedFrom === '') return { image: await images.of(session) };
     return originOf({ engine, live, exclusively }, project, session);
   }
 
@@ -151,7 +149,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   }
 
   const startWarm = createWarmStart({
-    ...{ engine, networks, pool, records, meter, log, own, follow, discard, imageOf, environmentFor },
+    ...{ engine, networks, pool, records, meter, log, own, follow, discard, images, environmentFor },
     ...{ baseImage: deps.baseImage, defaultLimits: deps.defaultLimits },
     hasRoomFor: (sessionId) => !live.has(sessionId) && live.size < deps.capacity,
     owns: (sandbox) => live.get(sandbox.sessionId) === sandbox,
@@ -164,15 +162,16 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     get live() {
       return live.values();
     },
-    holds: (sessionId) => live.has(sessionId) || busy(sessionId),
+    holds: (sessionId) => live.has(sessionId) || busy(sessionId) || images.preparing(sessionId),
     find(sessionId) {
       const sandbox = live.get(sessionId);
       if (sandbox !== undefined) return sandbox;
       if (busy(sessionId)) throw new DomainError('SESSION_ENDED', `session ${sessionId} is being closed`);
       throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
     },
-    create: (project, sessionId) =>
-      exclusively(sessionId, async () => {
+    async create(project, sessionId) {
+      const unprepared = await images.prepare(project, sessionId);
+      await exclusively(sessionId, async () => {
         const record = await records.get(project, sessionId);
         if (record?.session?.state !== SessionState.CREATING) return;
         const waiting = live.get(sessionId);
@@ -189,6 +188,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         const made = (outcome: 'ready' | 'failed') =>
           meter.sandboxMade('cold', outcome, (performance.now() - began) / 1_000);
         try {
+          if (unprepared !== undefined) throw unprepared;
           const limits = await make(project, record.session);
           made('ready');
           await records.put(project, sessionId, { type: 'ready', limits });
@@ -196,7 +196,8 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
           made('failed');
           await records.put(project, sessionId, { type: 'failed', ...failure(error), atMs: Date.now() });
         }
-      }),
+      });
+    },
     takeWarm: (record) => exclusively(record.session?.sessionId ?? '', () => startWarm(record)),
     dropUnrecorded: (sandbox) =>
       exclusively(sandbox.sessionId, async () => {
@@ -206,8 +207,9 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       }),
     adopt: (record, containerId, guestMs = guestTimeoutMs) =>
       exclusively(record.session?.sessionId ?? '', () => adopt(record, containerId, guestMs)),
-    close: (project, sessionId, why) =>
-      exclusively(sessionId, async () => {
+    close(project, sessionId, why) {
+      images.cancel(sessionId);
+      return exclusively(sessionId, async () => {
         await records.put(project, sessionId, { type: 'closing', ...why });
         const sandbox = live.get(sessionId);
         if (sandbox !== undefined) {
@@ -216,7 +218,8 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
           takeOut(sandbox);
           await burial.close(sandbox, `the session was closed: ${why.message}`);
         } else await records.put(project, sessionId, { type: 'closed', atMs: Date.now() });
-      }),
+      });
+    },
     fail: (_project, sessionId, why) =>
       exclusively(sessionId, async () => {
         const sandbox = live.get(sessionId);

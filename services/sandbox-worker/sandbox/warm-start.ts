@@ -11,6 +11,7 @@ import type { Networks } from '../network/networks.ts';
 import { environmentOf } from './environment.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
+import type { SessionImages } from './session-images.ts';
 import type { WarmPool } from './warm-pool.ts';
 
 /** When a container gets its session's name: it is for people to see, and the first command comes first. */
@@ -25,7 +26,7 @@ export interface WarmStartDeps {
   readonly log: Logger;
   readonly baseImage: string;
   readonly defaultLimits: ContainerLimits;
-  readonly imageOf: (session: Session) => Promise<SandboxImage>;
+  readonly images: SessionImages;
   readonly environmentFor: (session: Session) => Readonly<Record<string, string>>;
   readonly hasRoomFor: (sessionId: string) => boolean;
   /** Counts the sandbox among those of the worker; from then on the sweep leaves it alone. */
@@ -44,8 +45,11 @@ export function createWarmStart(deps: WarmStartDeps): WarmStart {
   async function take(session: Session): Promise<{ sandbox: Sandbox; image: SandboxImage } | undefined> {
     if (pool.size === 0 || !deps.hasRoomFor(session.sessionId)) return undefined;
     networks.check(session.network);
-    // A tag can move, so the engine is asked; the base image is the operator's, who names another to change it.
-    const image = (session.image ? undefined : pool.known(deps.baseImage)) ?? (await deps.imageOf(session));
+    // A tag can move, so the engine is asked; not that of a sample, nor that of the base image, which is the operator's.
+    const known = session.image === '' ? pool.known(deps.images.nameOf(session)) : undefined;
+    // The image of a sample that the pool does not have may have to be built, and that takes long.
+    if (known === undefined && session.sample !== undefined) return undefined;
+    const image = known ?? (await deps.images.of(session));
     const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits));
     if (sandbox === undefined) return undefined;
     deps.own(sandbox, session.sessionId);

@@ -15,6 +15,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
 import type { Meter } from '../meter.ts';
+import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { refuse } from './event-stream.ts';
 import { createHotStreams } from './hot-streams.ts';
@@ -36,6 +37,7 @@ export async function serveWorker(
   listen: { host: string; port: number },
   token: string,
   sandboxes: Sandboxes,
+  samples: WorkerSamples,
   meter: Meter,
   log: Logger,
 ): Promise<WorkerServer> {
@@ -48,7 +50,7 @@ export async function serveWorker(
       throw toConnectError(error, report);
     }
   };
-  const handlers = createWorkerService(sandboxes);
+  const handlers = createWorkerService(sandboxes, samples);
   const rest = connectNodeAdapter({
     routes: (router) => router.service(WorkerService, handlers),
     interceptors: [mapErrors],

@@ -4,9 +4,11 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Execution } from '../execution/execution.ts';
 import { viewOf } from '../execution/execution-view.ts';
 import { parseCursor } from '../log/log-cursor.ts';
+import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { shellViewOf } from '../shell/shell-view.ts';
+import { createSampleCalls } from './sample-calls.ts';
 
 const pageLimit = 1_000;
 const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' };
@@ -14,7 +16,7 @@ const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed 
 /** What does not carry output: hot-streams.ts has the rest. */
 export type WorkerHandlers = Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'executeMany' | 'attach'>;
 
-export function createWorkerService(sandboxes: Sandboxes): WorkerHandlers {
+export function createWorkerService(sandboxes: Sandboxes, samples: WorkerSamples): WorkerHandlers {
   function executionOf(request: { sessionId: string; executionId: string } | undefined): Execution {
     const { sessionId, executionId } = required(request);
     return sandboxOf(sessionId).executions.find(executionId);
@@ -34,6 +36,7 @@ export function createWorkerService(sandboxes: Sandboxes): WorkerHandlers {
   }
 
   return {
+    ...createSampleCalls(samples),
     async createSandbox({ project, sessionId }) {
       await sandboxes.create(project, sessionId);
       return {};

@@ -50,6 +50,7 @@ const sampleRows: Rows<typeof SampleService> = {
   listSamples: 'key',
   getSample: 'key',
   downloadSample: 'key',
+  buildSample: 'key',
 };
 const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key' };
 const healthRows: Rows<typeof Health> = { check: 'nothing', watch: 'nothing' };

@@ -1,17 +1,23 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { SampleService } from '../../../gen/assay/v1/sample_pb.js';
-import { DomainError } from '../../shared/domain-error.ts';
-import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { requireCaller } from '../auth/caller.ts';
+import type { SampleBuilder } from '../sample/build-sample.ts';
 import type { DatasetIndex } from '../sample/dataset-index.ts';
+import { findSample, noDataset } from '../sample/find-sample.ts';
 import { listSamples } from '../sample/list-samples.ts';
 import { taskArchive, wholeArchive } from '../sample/sample-archive.ts';
-import type { CatalogEntry, SampleCatalog } from '../sample/sample-catalog.ts';
 import { detailOf } from '../sample/sample-view.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkListSamplesRequest, checkSampleName } from '../validation/sample-request.ts';
 
-export function createSampleService(index: DatasetIndex, tokens: PageTokens): ServiceImpl<typeof SampleService> {
+export interface SampleServiceDeps {
+  readonly index: DatasetIndex;
+  readonly tokens: PageTokens;
+  readonly build: SampleBuilder;
+}
+
+export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof SampleService> {
+  const { index, tokens, build } = deps;
   return {
     async listDatasets(_, context) {
       const { grader } = requireCaller(context);
@@ -32,13 +38,13 @@ export function createSampleService(index: DatasetIndex, tokens: PageTokens): Se
     async getSample(request, context) {
       checkSampleName(request);
       const { grader } = requireCaller(context);
-      const { entry, folder } = find(await index.catalog(), request);
+      const { entry, folder } = findSample(await index.catalog(), request);
       return { sample: detailOf(entry, folder, grader, request.hints) };
     },
     async *downloadSample(request, context) {
       checkSampleName(request);
       const { grader } = requireCaller(context);
-      const { folder } = find(await index.catalog(), request);
+      const { folder } = findSample(await index.catalog(), request);
       const { sample, digests } = folder;
       const head = { contentDigest: digests.content, version: sample.version, complete: grader };
       yield { part: { case: 'head', value: head } };
@@ -46,29 +52,22 @@ export function createSampleService(index: DatasetIndex, tokens: PageTokens): Se
         yield { part: { case: 'data', value: data } };
       }
     },
+    async *buildSample(request, context) {
+      checkSampleName(request);
+      const { grader } = requireCaller(context);
+      const { folder } = findSample(await index.catalog(), request);
+      const told = new Set<string>();
+      for await (const news of build(folder, context.signal)) {
+        if (grader || news.case !== 'progress') {
+          yield { news };
+          continue;
+        }
+        const { workerId, step } = news.value;
+        const key = `${workerId} ${step}`;
+        if (told.has(key)) continue;
+        told.add(key);
+        yield { news: { case: 'progress', value: { workerId, step, line: '' } } };
+      }
+    },
   };
-}
-
-function find(
-  catalog: SampleCatalog,
-  { dataset, sampleId, version }: { dataset: string; sampleId: string; version: string },
-): { entry: CatalogEntry; folder: SampleFolder } {
-  if (!catalog.has(dataset)) throw noDataset(dataset);
-  const entry = catalog.get(dataset, sampleId);
-  const folder = version === '' ? entry?.newest : entry?.versions.find(({ sample }) => sample.version === version);
-  if (entry !== undefined && folder !== undefined) return { entry, folder };
-  const has = entry === undefined ? 'ListSamples shows what there is' : `there are ${versionsOf(entry)}`;
-  const what = version === '' || entry === undefined ? `sample ${sampleId}` : `version ${version} of ${sampleId}`;
-  throw new DomainError('SAMPLE_NOT_FOUND', `no ${what} in ${dataset}; ${has}`, { dataset, sample_id: sampleId });
-}
-
-function versionsOf(entry: CatalogEntry): string {
-  return entry.versions
-    .slice(0, 10)
-    .map(({ sample }) => sample.version)
-    .join(', ');
-}
-
-function noDataset(dataset: string): DomainError {
-  return new DomainError('DATASET_NOT_FOUND', `no dataset ${dataset}; ListDatasets shows what there is`, { dataset });
 }

@@ -36,7 +36,8 @@ export function createSessionService(deps: SessionServiceDeps): ServiceImpl<type
     async createSession(request, context) {
       checkCreateSessionRequest(request, limits);
       const { project } = requireCaller(context);
-      const session = await within(limits.createMs, context.signal, (signal) => deps.create(project, request, signal));
+      const ms = limits.createMs + (request.dataset === '' ? 0 : limits.buildMs);
+      const session = await within(ms, context.signal, (signal) => deps.create(project, request, signal));
       return { session };
     },
     async getSession({ sessionId }, context) {

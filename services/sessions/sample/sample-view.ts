@@ -7,7 +7,7 @@ import {
   type SampleVerification,
   SampleVerificationSchema,
 } from '../../../gen/assay/v1/sample_pb.js';
-import { NetworkMode } from '../../../gen/assay/v1/session_pb.js';
+import { NetworkMode, NetworkSchema, ResourceLimitsSchema } from '../../../gen/assay/v1/session_pb.js';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { weakest } from '../../shared/sample/run-plan.ts';
 import { type RoleName, roleNames } from '../../shared/sample/verification-schema.ts';
@@ -18,7 +18,7 @@ const networkModes = { none: NetworkMode.NONE, egress: NetworkMode.EGRESS, full:
 /** What a list tells of a sample. `grader`: whether the caller may know what only graders may. */
 export function summaryOf(folder: SampleFolder, grader: boolean): Sample {
   const { sample, digests } = folder;
-  const { environment, provenance } = sample;
+  const { provenance } = sample;
   return create(SampleSchema, {
     dataset: sample.dataset,
     sampleId: sample.id,
@@ -30,16 +30,21 @@ export function summaryOf(folder: SampleFolder, grader: boolean): Sample {
     contentDigest: digests.content,
     imageDigest: digests.image,
     verificationDigest: digests.verification,
-    environment: {
-      image: environment.image ?? '',
-      workingDirectory: environment.workdir,
-      user: environment.user,
-      limits: limitsOf(environment),
-      network: { mode: networkModes[environment.network], allow: environment.egress_hosts },
-    },
+    environment: environmentOf(folder),
     verification: verificationOf(folder, grader),
     ...(grader ? { provenance: { ...provenance, url: provenance.url ?? '', license: provenance.license ?? '' } } : {}),
   });
+}
+
+/** What a session made from the sample gets. */
+export function environmentOf({ sample: { environment } }: SampleFolder) {
+  return {
+    image: environment.image ?? '',
+    workingDirectory: environment.workdir,
+    user: environment.user,
+    limits: create(ResourceLimitsSchema, limitsOf(environment)),
+    network: create(NetworkSchema, { mode: networkModes[environment.network], allow: environment.egress_hosts }),
+  };
 }
 
 /** All that may be told of one sample. */

@@ -18,6 +18,7 @@ import type { NewSession, RequestOnce } from './request-once.ts';
 import type { SandboxStart } from './sandbox-start.ts';
 import type { SessionDirectory } from './session-directory.ts';
 import { outcomeOf } from './session-outcome.ts';
+import type { SessionPlan, SessionPlanner } from './session-plan.ts';
 import type { SessionQuota } from './session-quota.ts';
 import type { WarmStart } from './warm-start.ts';
 
@@ -28,6 +29,7 @@ export interface SessionCreatorDeps {
   readonly quota: SessionQuota;
   readonly start: SandboxStart;
   readonly warmStart: WarmStart;
+  readonly plan: SessionPlanner;
   readonly limits: Limits;
   readonly nowMs: () => number;
 }
@@ -39,14 +41,15 @@ export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
   const { sessions, workers, once, quota, start } = deps;
 
   return async (project, request, signal) => {
-    const record = await once(project, CreateSessionRequestSchema, request, (session) =>
-      quota(project, async () => {
-        const worker = placementOrder(offering(workers.all(), request.network), start.promised)[0];
+    const record = await once(project, CreateSessionRequestSchema, request, async (session) => {
+      const plan = await deps.plan(request);
+      return quota(project, async () => {
+        const worker = placementOrder(offering(workers.all(), plan.network), start.promised)[0];
         if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to take a session');
-        const made = newRecord(project, request, session, worker.workerId, deps);
+        const made = newRecord(project, request, plan, session, worker.workerId, deps);
         return (await deps.warmStart(worker, made)) ?? sessions.create(made);
-      }),
-    );
+      });
+    });
     return outcomeOf(start, record, signal);
   };
 }
@@ -54,6 +57,7 @@ export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
 function newRecord(
   project: string,
   request: CreateSessionRequest,
+  { env, limits: own, network, sample }: SessionPlan,
   { sessionId, requestDigest }: NewSession,
   workerId: string,
   { limits, nowMs }: SessionCreatorDeps,
@@ -66,13 +70,14 @@ function newRecord(
     state: SessionState.CREATING,
     image: request.image,
     labels: request.labels,
-    env: request.env,
+    env,
     createTime: timestampFromMs(now),
     expireTime: timestampFromMs(now + ttlMs),
     workerId,
-    ...(request.limits === undefined ? {} : { limits: request.limits }),
+    ...(own === undefined ? {} : { limits: own }),
     ...(request.idleTimeout === undefined ? {} : { idleTimeout: request.idleTimeout }),
-    ...(request.network === undefined ? {} : { network: request.network }),
+    ...(network === undefined ? {} : { network }),
+    ...(sample === undefined ? {} : { sample }),
   });
   return create(SessionRecordSchema, { project, session, requestDigest, activeTime: timestampFromMs(now) });
 }

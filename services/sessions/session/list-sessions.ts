@@ -36,10 +36,16 @@ export function createSessionLister(
     const page = matching.slice(0, size);
     const last = page.at(-1);
     return {
-      sessions: page.map(({ session }) => session),
+      sessions: page.map(({ session }) => withoutInstruction(session)),
       nextPageToken: last === undefined || matching.length <= size ? '' : tokens.make(query, last.position),
     };
   };
+}
+
+/** It may be long, and whoever lists sessions does not read them all. */
+function withoutInstruction(session: Session): Session {
+  if (session.sample === undefined) return session;
+  return { ...session, sample: { ...session.sample, instruction: '' } };
 }
 
 /** Sorts as text like its time of creation; the id makes it unique. */

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
-import { type Network, SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type Network, type Session, SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance } from '../../shared/session-state.ts';
@@ -24,6 +24,8 @@ export interface SandboxStartDeps {
   readonly workers: WorkerDirectory;
   readonly client: WorkerClient;
   readonly createMs: number;
+  /** In addition, where the image of a sample may have to be built. */
+  readonly buildMs: number;
   readonly nowMs: () => number;
 }
 
@@ -34,12 +36,12 @@ export function createSandboxStart(deps: SandboxStartDeps): SandboxStart {
   const promised = new Map<string, number>();
 
   /** The call is not tied to the caller: who goes away leaves a session that its request id finds again. */
-  const ask = async (project: string, sessionId: string, workerId: string): Promise<Outcome> => {
+  const ask = async (project: string, { sessionId, workerId, sample }: Session): Promise<Outcome> => {
     const worker = await workers.find(workerId);
     if (worker === undefined) return 'unknown';
     promised.set(workerId, (promised.get(workerId) ?? 0) + 1);
     try {
-      const options = { timeoutMs: deps.createMs };
+      const options = { timeoutMs: deps.createMs + (sample === undefined ? 0 : deps.buildMs) };
       await client.call(worker.record.address, WorkerService.method.createSandbox, { project, sessionId }, options);
       return 'done';
     } catch (error) {
@@ -75,7 +77,7 @@ export function createSandboxStart(deps: SandboxStartDeps): SandboxStart {
     let found = record;
     while (sessionOf(found).state === SessionState.CREATING) {
       const { sessionId, workerId } = sessionOf(found);
-      const outcome = await ask(found.project, sessionId, workerId);
+      const outcome = await ask(found.project, sessionOf(found));
       if (outcome === 'unknown') return;
       if (outcome === 'full') found = await moveOn(found, full.add(workerId));
       else if (outcome === 'done') return void (await sessions.fresh(found.project, sessionId));

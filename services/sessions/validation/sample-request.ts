@@ -6,13 +6,16 @@ const versionShape = /^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$/;
 const queryCharacters = 256;
 const tagCount = 32;
 
-export function checkSampleName(request: { dataset: string; sampleId: string; version: string }): void {
+export function checkSampleName(
+  request: { dataset: string; sampleId: string; version: string },
+  versionField = 'version',
+): void {
   checkDataset(request.dataset);
   if (!nameShape.test(request.sampleId)) {
     throw invalid('sample_id', `found ${show(request.sampleId)}`, 'the id of a sample, such as hello-fix');
   }
   if (request.version !== '' && !versionShape.test(request.version)) {
-    throw invalid('version', `found ${show(request.version)}`, 'a version such as 1.0.0, or nothing for the newest');
+    throw invalid(versionField, `found ${show(request.version)}`, 'a version such as 1.0.0, or nothing for the newest');
   }
 }
 

@@ -11,6 +11,7 @@ import { checkEnv, checkLabels } from './environment.ts';
 import { checkDuration, checkRange, invalid, show } from './field.ts';
 import { checkRequestId, checkSessionId } from './identifier.ts';
 import { checkNetwork } from './network.ts';
+import { checkSampleName } from './sample-request.ts';
 
 const mebibyte = 1_048_576;
 /** A reference as docker takes it: name, tag, digest. */
@@ -26,6 +27,16 @@ export function checkCreateSessionRequest(request: CreateSessionRequest, limits:
   if (request.ttl !== undefined) checkDuration('ttl', request.ttl, leastMs, limits.ttlMs);
   if (request.idleTimeout !== undefined) checkDuration('idle_timeout', request.idleTimeout, leastMs, limits.ttlMs);
   if (request.network !== undefined) checkNetwork('network', request.network, limits.egressHosts);
+  checkSample(request);
+}
+
+/** A sample brings its own image, and says what can be reached. */
+function checkSample(request: CreateSessionRequest): void {
+  const { dataset, sampleId, sampleVersion, image, network } = request;
+  if (dataset === '' && sampleId === '' && sampleVersion === '') return;
+  checkSampleName({ dataset, sampleId, version: sampleVersion }, 'sample_version');
+  if (image !== '') throw invalid('image', `found ${show(image)} with a sample`, 'none: a sample has its own');
+  if (network !== undefined) throw invalid('network', 'found one with a sample', "none: it is the sample's");
 }
 
 export function checkUpdateSessionRequest(request: UpdateSessionRequest, limits: Limits): void {
@@ -72,7 +83,7 @@ function checkImage(image: string): void {
   throw invalid('image', `found ${show(image)}`, 'an image such as debian:12, or nothing');
 }
 
-function checkLimits(given: ResourceLimits, limits: Limits): void {
+export function checkLimits(given: ResourceLimits, limits: Limits): void {
   const { cpus, memoryBytes, diskBytes, pids } = given;
   if (cpus !== undefined) checkRange('limits.cpus', cpus, 0.05, limits.cpus, 'cores');
   const least = 16 * mebibyte;

@@ -9,6 +9,7 @@ import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as Cancel
 import type { ResourceLimits, SessionEvent } from "../../v1/session_pb.js";
 import type { CloseShellRequest as CloseShellRequest$1, CloseShellResponse as CloseShellResponse$1, GetShellRequest as GetShellRequest$1, GetShellResponse as GetShellResponse$1, ListShellsRequest as ListShellsRequest$1, ListShellsResponse as ListShellsResponse$1, OpenShellRequest as OpenShellRequest$1, OpenShellResponse as OpenShellResponse$1 } from "../../v1/shell_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { BuildProgress, BuiltImage } from "../../v1/sample_pb.js";
 
 /**
  * Describes the file assay/worker/v1/worker.proto.
@@ -1587,6 +1588,62 @@ export declare type SandboxFile = Message<"assay.worker.v1.SandboxFile"> & {
 export declare const SandboxFileSchema: GenMessage<SandboxFile>;
 
 /**
+ * BuildSampleImageRequest names a sample.
+ *
+ * @generated from message assay.worker.v1.BuildSampleImageRequest
+ */
+export declare type BuildSampleImageRequest = Message<"assay.worker.v1.BuildSampleImageRequest"> & {
+  /**
+   * The digest of its contents.
+   *
+   * @generated from field: string content_digest = 1;
+   */
+  contentDigest: string;
+};
+
+/**
+ * Describes the message assay.worker.v1.BuildSampleImageRequest.
+ * Use `create(BuildSampleImageRequestSchema)` to create a new message.
+ */
+export declare const BuildSampleImageRequestSchema: GenMessage<BuildSampleImageRequest>;
+
+/**
+ * BuildSampleImageResponse is a piece of news. The last is the image.
+ *
+ * @generated from message assay.worker.v1.BuildSampleImageResponse
+ */
+export declare type BuildSampleImageResponse = Message<"assay.worker.v1.BuildSampleImageResponse"> & {
+  /**
+   * What happened.
+   *
+   * @generated from oneof assay.worker.v1.BuildSampleImageResponse.news
+   */
+  news: {
+    /**
+     * The build goes on. The worker's id is left empty.
+     *
+     * @generated from field: assay.v1.BuildProgress progress = 1;
+     */
+    value: BuildProgress;
+    case: "progress";
+  } | {
+    /**
+     * The image is there. The worker's id is left empty.
+     *
+     * @generated from field: assay.v1.BuiltImage built = 2;
+     */
+    value: BuiltImage;
+    case: "built";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message assay.worker.v1.BuildSampleImageResponse.
+ * Use `create(BuildSampleImageResponseSchema)` to create a new message.
+ */
+export declare const BuildSampleImageResponseSchema: GenMessage<BuildSampleImageResponse>;
+
+/**
  * WorkerService is what a sandbox-worker does for the sessions service. Every call carries the worker's token.
  *
  * @generated from service assay.worker.v1.WorkerService
@@ -1801,6 +1858,16 @@ export declare const WorkerService: GenService<{
     methodKind: "unary";
     input: typeof CloseShellRequestSchema;
     output: typeof CloseShellResponseSchema;
+  },
+  /**
+   * BuildSampleImage makes the image of a sample whose contents are in the store, unless it is there. Whoever asks while it is being built joins.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.BuildSampleImage
+   */
+  buildSampleImage: {
+    methodKind: "server_streaming";
+    input: typeof BuildSampleImageRequestSchema;
+    output: typeof BuildSampleImageResponseSchema;
   },
 }>;
 

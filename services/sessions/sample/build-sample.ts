@@ -1,0 +1,57 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import type { WorkerRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { BuildSampleResponse } from '../../../gen/assay/v1/sample_pb.js';
+import { BuildSampleImageResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type Channel, createChannel } from '../../shared/channel.ts';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import { readExecutionStream } from '../execution/execution-reader.ts';
+import type { WorkerClient } from '../worker/worker-client.ts';
+import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import type { SampleShelf } from './sample-shelf.ts';
+
+export interface SampleBuilderDeps {
+  readonly workers: WorkerDirectory;
+  readonly client: WorkerClient;
+  readonly shelf: SampleShelf;
+}
+
+type News = BuildSampleResponse['news'];
+
+/** Has a sample's image made by every worker that takes sessions. The signal ends the wait, and a build that nobody else waits for. */
+export type SampleBuilder = (folder: SampleFolder, signal: AbortSignal) => AsyncGenerator<News, void>;
+
+export function createSampleBuilder({ workers, client, shelf }: SampleBuilderDeps): SampleBuilder {
+  const build = async (
+    { address, workerId }: WorkerRecord,
+    contentDigest: string,
+    channel: Channel<News>,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const stream = await client.openStream(address, WorkerService.method.buildSampleImage, { contentDigest });
+    for await (const message of readExecutionStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
+      const { news } = fromBinary(BuildSampleImageResponseSchema, message);
+      if (news.value !== undefined) channel.send({ ...news, value: { ...news.value, workerId } } as News);
+    }
+  };
+  return async function* (folder, signal) {
+    const taking = workers.all().filter(({ record, reachable }) => reachable && !record.draining);
+    if (taking.length === 0) throw new DomainError('NO_WORKER', 'no worker is there to build an image; start one');
+    await shelf.provide(folder);
+    const channel = createChannel<News>();
+    const leaving = new AbortController();
+    const either = AbortSignal.any([signal, leaving.signal]);
+    const builds = taking.map(({ record }) => build(record, folder.digests.content, channel, either));
+    Promise.all(builds).then(
+      () => channel.close(),
+      (error: unknown) => channel.close(error),
+    );
+    try {
+      yield* channel;
+    } finally {
+      // One that failed is the end of all: the others are not waited for.
+      leaving.abort();
+      await Promise.allSettled(builds);
+    }
+  };
+}
