@@ -104,6 +104,7 @@ describe.each<Protocol>(['grpc', 'connect', 'grpc-web'])('over %s', (protocol) =
       'assay.v1.SampleService/ListSamples',
       'assay.v1.SampleService/GetSample',
       'assay.v1.SampleService/DownloadSample',
+      'assay.v1.SampleService/BuildSample',
       'assay.v1.KeyService/CreateKey',
       'assay.v1.KeyService/ListKeys',
       'assay.v1.ServerService/GetServerInfo',
