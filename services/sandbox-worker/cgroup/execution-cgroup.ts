@@ -6,8 +6,10 @@ export interface ExecutionCgroup {
   kill(signal: number): number;
   /** undefined: no process was ever placed in it. */
   usage(): ExecutionUsage | undefined;
-  /** Counts the peak of memory from now on, where the kernel allows it. */
+  /** Counts the peak of memory from now on, where the kernel allows it. Keeps the counters at hand until `release`. */
   resetPeak(): void;
+  /** Lets go of what is kept open of it here. */
+  release(): void;
   /** Every process in it, as this process sees them. */
   pids(): number[];
   populated(): boolean;

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import type { ContainerProcess } from './container-process.ts';
-import { makeCgroup, readControl, readField, readNumber, readPids, writeControl } from './control-file.ts';
+import { makeCgroup, readControl, readPids, writeControl } from './control-file.ts';
 import type { ExecutionCgroup } from './execution-cgroup.ts';
 import { signalFrozen } from './frozen-signal.ts';
 import type { Placer } from './placer.ts';
+import { createV1Counters } from './v1-counters.ts';
 
 /** How often the freezer is looked at before it is taken for stuck; each look is some microseconds. */
 const freezeLooks = 200;
@@ -25,6 +26,7 @@ export function createV1Execution(
   // The memory comes last, since it says who belongs to the execution: a process in it is counted by the other too.
   const directories = [cpuacct, memory];
   const state = join(freezer, 'freezer.state');
+  const counters = createV1Counters(memory, cpuacct);
   return {
     place: async (namespacePid) => (await placer.place(container, directories, namespacePid)) !== undefined,
     kill: (signal) =>
@@ -32,20 +34,17 @@ export function createV1Execution(
         { freeze: () => gather(freezer, pids) && freeze(state), thaw: () => void writeControl(state, 'THAWED'), pids },
         signal,
       ),
-    usage() {
-      const peakMemoryBytes = readNumber(join(memory, 'memory.max_usage_in_bytes'));
-      if (peakMemoryBytes === 0) return undefined;
-      return {
-        cpuMicros: Math.round(readNumber(join(cpuacct, 'cpuacct.usage')) / 1000),
-        peakMemoryBytes,
-        oomKills: readField(join(memory, 'memory.oom_control'), 'oom_kill'),
-      };
-    },
-    resetPeak: () => void writeControl(join(memory, 'memory.max_usage_in_bytes'), '0'),
+    usage: () => counters.read(),
+    resetPeak: () => counters.resetPeak(),
+    release: () => counters.release(),
     pids,
     populated: () => pids().length > 0,
     // Looked at first, so that a busy one keeps all and can still be accounted and killed.
-    remove: async () => pids().length === 0 && placer.remove([...directories, freezer]),
+    async remove() {
+      if (pids().length > 0 || !(await placer.remove([...directories, freezer]))) return false;
+      counters.release();
+      return true;
+    },
   };
 }
 

@@ -1,9 +1,10 @@
-import { closeSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ContainerProcess } from './container-process.ts';
 import { readPids } from './control-file.ts';
 import type { NestCgroup } from './execution-cgroup.ts';
 import type { Placer } from './placer.ts';
+import { readDescriptor as read, readOomKills } from './v1-counters.ts';
 import { createV1Execution, type Directories } from './v1-execution.ts';
 
 /** What an execution may leave charged, page cache mostly: the next one's peak is counted from there, so it must be little. */
@@ -16,12 +17,6 @@ interface Controls {
   readonly peak: number;
   readonly memory: number;
   readonly oom: number;
-}
-
-const text = Buffer.alloc(4_096);
-
-function read(fd: number): string {
-  return text.toString('latin1', 0, readSync(fd, text, 0, text.length, 0));
 }
 
 export function createV1Nest(container: ContainerProcess, directories: Directories, placer: Placer): NestCgroup {
@@ -57,7 +52,7 @@ export function createV1Nest(container: ContainerProcess, directories: Directori
       return {
         cpuMicros: Math.round(Number(read(controls.cpu)) / 1000),
         peakMemoryBytes: Math.max(0, Number(read(controls.peak)) - chargedBytes),
-        oomKills: Number(/^oom_kill (\d+)/m.exec(read(controls.oom))?.[1] ?? 0),
+        oomKills: readOomKills(controls.oom),
       };
     },
     renew() {

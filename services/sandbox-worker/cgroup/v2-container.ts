@@ -72,6 +72,7 @@ function createV2Execution(container: ContainerProcess, directory: string, place
     }),
     // A peak can be reset for one reader only, and only since Linux 6.12: it stays that of the whole life.
     resetPeak() {},
+    release() {},
     pids,
     populated: () => readField(events, 'populated') > 0,
     remove: () => placer.remove([directory]),

@@ -7,6 +7,7 @@ import type { ExecutionSpec, Order } from './execution.ts';
 /** The longest text that goes to the shell as an argument; the kernel takes 128 KiB. */
 const argumentLimit = 65_536;
 const summaryLimit = 4_096;
+const fingerprintLimit = 96;
 
 /** What a sandbox adds to a request. */
 export interface Surroundings {
@@ -89,13 +90,17 @@ function argumentsOf(number: bigint, request: ExecuteRequest, around: Surroundin
 /** Whether the text cannot go as an argument. */
 function isScripted({ program, shellId }: ExecuteRequest): boolean {
   if (shellId !== '') return false;
-  if (program.case !== 'command' && program.case !== 'script') return false;
-  const text = Buffer.from(program.value as string);
-  return text.length > argumentLimit || text.includes(0);
+  if (program.case === 'command') {
+    return Buffer.byteLength(program.value) > argumentLimit || program.value.includes('\0');
+  }
+  return program.case === 'script' && (program.value.length > argumentLimit || program.value.includes(0));
 }
 
 function summaryOf({ program }: ExecuteRequest): string {
   const text = program.case === 'argv' ? program.value.args.join(' ') : (program.value ?? '');
+  // Nothing to cut in most: no character takes more than three bytes.
+  if (typeof text === 'string' && text.length <= summaryLimit / 3 && text.isWellFormed())
+    return text.replace(/\0/g, ' ');
   const bytes = Buffer.from(text as string).subarray(0, summaryLimit);
   // Streaming leaves out a character that was cut in half; a bad byte becomes three, so the end is cut again.
   const summary = new TextDecoder().decode(bytes, { stream: true }).replace(/\0/g, ' ');
@@ -119,6 +124,7 @@ export function fingerprintOf(request: ExecuteRequest): string {
     part(name);
     part(request.env[name] as string);
   }
-  // In one go: a hash that is fed in pieces costs several times as much.
-  return hash('sha256', Buffer.concat(parts), 'base64');
+  const whole = Buffer.concat(parts);
+  // What is shorter than twice its hash is its own fingerprint. In one go: a hash that is fed in pieces costs several times as much.
+  return whole.length <= fingerprintLimit ? whole.toString('latin1') : hash('sha256', whole, 'base64');
 }

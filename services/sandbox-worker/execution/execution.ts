@@ -21,6 +21,7 @@ import {
 } from '../guest/frame.ts';
 import type { Meter } from '../meter.ts';
 import { createAwaiting } from './awaiting.ts';
+import { encodeDrained, encodeFinished } from './command-record.ts';
 import { createDeadline, type Deadline } from './deadline.ts';
 import { beginDoom, type Doom, type DoomReason } from './doom.ts';
 import { type ExecutionTrace, traceExecution } from './execution-trace.ts';
@@ -359,7 +360,7 @@ export class Execution implements Readable, Holding {
     this.outputs[1].complete(0);
     this.outputs[2].complete(0);
     this.drained = true;
-    this.recordSoon({ case: 'drained', value: {} });
+    this.host.journal.appendSoon(encodeDrained(this.spec.number, 0, 0));
     this.finish(notRunResult(message));
   }
 
@@ -412,10 +413,7 @@ export class Execution implements Readable, Holding {
       }
       this.drained = true;
       this.logOutput();
-      this.recordSoon({
-        case: 'drained',
-        value: { stdoutBytes: BigInt(stdoutBytes), stderrBytes: BigInt(stderrBytes) },
-      });
+      this.host.journal.appendSoon(encodeDrained(this.spec.number, stdoutBytes, stderrBytes));
       this.wakeReaders();
     }
     this.forgetIfSettled();
@@ -567,9 +565,8 @@ export class Execution implements Readable, Holding {
   }
 
   private finish(result: ExecutionResult): void {
-    const startTime = this.startedMs === undefined ? {} : { startTime: timestampFromMs(this.startedMs) };
     this.logOutput();
-    this.recordSoon({ case: 'finished', value: { result, ...startTime } });
+    this.host.journal.appendSoon(encodeFinished(this.spec.number, result, this.startedMs));
     this.result = result;
     const seconds = result.duration === undefined ? 0 : durationMs(result.duration) / 1_000;
     this.host.meter.executionEnded(EndReason[result.reason], seconds);
@@ -601,10 +598,6 @@ export class Execution implements Readable, Holding {
 
   private recordRefusal({ reason, message }: DomainError): void {
     this.record({ case: 'refused', value: { reason, message, timeMs: BigInt(Date.now()) } });
-  }
-
-  private recordSoon(record: { case: string; value: object }): void {
-    this.host.journal.appendSoon(this.journalRecord(record));
   }
 
   private record(record: { case: string; value: object }): void {

@@ -1,12 +1,12 @@
-import { create } from '@bufbuild/protobuf';
-import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { JournalRecord } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { NestCgroup } from '../cgroup/execution-cgroup.ts';
 import { type GuestFrames, GuestViolation } from '../guest/frame.ts';
 import { createShells, type ShellLimits, type Shells } from '../shell/shells.ts';
 import { acceptRequest, fingerprintOf, type Surroundings, textBytesOf } from './accept.ts';
+import { encodeAccepted } from './command-record.ts';
 import { Execution, type ExecutionHost } from './execution.ts';
 import { createGuestNumbers } from './guest-numbers.ts';
 import { createNests } from './nests.ts';
@@ -25,8 +25,11 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
   readonly shells: Shells;
   /** How many have not ended. */
   readonly running: number;
-  /** Runs the request, or finds the execution that already has its id. `traceparent`: where it belongs in a trace. */
-  accept(request: ExecuteRequest, traceparent?: string): Execution;
+  /**
+   * Runs the request, or finds the execution that already has its id. `encoded` is the same request as bytes, for the
+   * journal; `traceparent`: where it belongs in a trace.
+   */
+  accept(request: ExecuteRequest, encoded: Uint8Array, traceparent?: string): Execution;
   find(id: string): Execution;
   at(number: bigint): Execution | undefined;
   /** The container is known: processes may be prepared in it from now on. */
@@ -164,14 +167,13 @@ export function createExecutions(
     shells.known(execution.spec.shellId)?.restoreSent(execution, record.value);
   }
 
-  function acceptDirect(request: ExecuteRequest, traceparent = ''): Execution {
+  function acceptDirect(request: ExecuteRequest, encoded: Uint8Array, traceparent = ''): Execution {
     const number = acceptOne();
     const guestNumber = numbers.issue();
     const ms = Date.now();
     const nest = synced ? nests.take() : undefined;
     const place = { ms, nest: nest?.number ?? 0 };
-    const accepted = { request, time: timestampFromMs(ms), nest: place.nest, traceparent, guestNumber };
-    host.journal.append(create(JournalRecordSchema, { number, record: { case: 'accepted', value: accepted } }));
+    host.journal.append(encodeAccepted({ number, request: encoded, ...place, traceparent, guestNumber }));
     const execution = add(number, request, place, false);
     execution.number = guestNumber;
     numbers.assign(guestNumber, execution);
@@ -180,16 +182,15 @@ export function createExecutions(
     return execution;
   }
 
-  function acceptInShell(request: ExecuteRequest, traceparent = ''): Execution {
+  function acceptInShell(request: ExecuteRequest, encoded: Uint8Array, traceparent = ''): Execution {
     const shell = shells.seat(request.shellId, textBytesOf(request));
     const number = acceptOne();
-    const acceptedMs = Date.now();
-    const value = { request, time: timestampFromMs(acceptedMs), traceparent };
-    const record = create(JournalRecordSchema, { number, record: { case: 'accepted', value } });
+    const place = { ms: Date.now(), nest: 0 };
+    const record = encodeAccepted({ number, request: encoded, ...place, traceparent, guestNumber: 0n });
     // One that runs at once is written together with the news that it was sent.
     if (shell.idle && synced) host.journal.appendSoon(record);
     else host.journal.append(record);
-    const execution = add(number, request, { ms: acceptedMs, nest: 0 }, false);
+    const execution = add(number, request, place, false);
     execution.follow(traceparent || undefined);
     shell.enqueue(execution);
     return execution;
@@ -233,14 +234,15 @@ export function createExecutions(
       for (const execution of unsettled) if (execution.running) count++;
       return count;
     },
-    accept(request, traceparent) {
+    accept(request, encoded, traceparent) {
       const existing = byId.get(request.executionId);
       if (existing !== undefined) {
         if (existing.spec.fingerprint === fingerprintOf(request)) return existing;
         const message = `execution_id ${request.executionId} was used for another command; choose a new one`;
         throw new DomainError('EXECUTION_ID_REUSED', message);
       }
-      return request.shellId === '' ? acceptDirect(request, traceparent) : acceptInShell(request, traceparent);
+      const accept = request.shellId === '' ? acceptDirect : acceptInShell;
+      return accept(request, encoded, traceparent);
     },
     find(id) {
       const execution = byId.get(id);

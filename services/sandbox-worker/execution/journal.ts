@@ -15,10 +15,10 @@ import { readJournal } from './journal-reader.ts';
 export interface Journal {
   /** How much is written. What lies below never changes. */
   readonly size: number;
-  /** Writes now, after what is to be written soon. */
-  append(record: JournalRecord): void;
+  /** Writes now, after what is to be written soon. Bytes are a record with its length before it. */
+  append(record: JournalRecord | Uint8Array): void;
   /** Writes within some milliseconds, or with the next record that must be written now. */
-  appendSoon(record: JournalRecord): void;
+  appendSoon(record: JournalRecord | Uint8Array): void;
   /** The program runs. Written soon. */
   started(number: bigint, timeMs: number): void;
   /** Output was stored. Written soon, together with what comes right after it in the same stream. */
@@ -88,11 +88,11 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
       return size;
     },
     append(record) {
-      stage(sizeDelimitedEncode(JournalRecordSchema, record));
+      stage(encode(record));
       write();
     },
     appendSoon(record) {
-      stage(sizeDelimitedEncode(JournalRecordSchema, record));
+      stage(encode(record));
       schedule(soonMs);
     },
     started(number, timeMs) {
@@ -123,6 +123,10 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
     },
   };
   return { records, journal };
+}
+
+function encode(record: JournalRecord | Uint8Array): Uint8Array {
+  return record instanceof Uint8Array ? record : sizeDelimitedEncode(JournalRecordSchema, record);
 }
 
 /** Every record in order, but of an output stream's only the last: the others matter to readers of the log alone. */

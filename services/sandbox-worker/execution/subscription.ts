@@ -1,24 +1,23 @@
 import { create } from '@bufbuild/protobuf';
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   type AwaitingInput,
-  type ExecutionEvent,
   type ExecutionResult,
-  FinishedSchema,
   GapSchema,
   HeartbeatSchema,
   OutputStream,
-  StartedSchema,
 } from '../../../gen/assay/v1/execution_pb.js';
 import type { DomainError } from '../../shared/domain-error.ts';
 import type { Stream } from '../guest/frame.ts';
+import { finishedFrame, startedFrame } from './command-record.ts';
+import { eventFrame } from './event-frame.ts';
 import type { Spool } from './spool.ts';
 
 /** Where a reader's events go. */
 export interface EventSink {
   /** Whether it takes more now. It calls the subscription's `pump` when it does again. */
   readonly writable: boolean;
-  event(event: ExecutionEvent['event']): void;
+  /** An event that is no output, as a gRPC frame. */
+  event(frame: Buffer): void;
   /** Takes the buffer over, and gives it back to the pool. */
   output(stream: Stream, offset: number, data: Buffer): void;
   end(): void;
@@ -69,8 +68,7 @@ export function createSubscription(
     if (startedSent) return true;
     if (execution.startedMs === undefined) return false;
     startedSent = true;
-    const startTime = timestampFromMs(execution.startedMs);
-    sink.event({ case: 'started', value: create(StartedSchema, { executionId: execution.id, startTime }) });
+    sink.event(startedFrame(execution.id, execution.startedMs));
     return true;
   }
 
@@ -94,7 +92,7 @@ export function createSubscription(
     const to = Math.min(read.to, end);
     const name = stream === 1 ? OutputStream.STDOUT : OutputStream.STDERR;
     const gap = create(GapSchema, { stream: name, from: BigInt(read.from), to: BigInt(to) });
-    sink.event({ case: 'gap', value: gap });
+    sink.event(eventFrame({ case: 'gap', value: gap }));
     cursors[stream] = to;
     return true;
   }
@@ -108,7 +106,7 @@ export function createSubscription(
     const { now } = execution.awaiting;
     if (now === toldAwaiting || !caughtUp(1) || !caughtUp(2) || !sink.writable) return;
     toldAwaiting = now;
-    if (now !== undefined) sink.event({ case: 'awaitingInput', value: now });
+    if (now !== undefined) sink.event(eventFrame({ case: 'awaitingInput', value: now }));
   }
 
   function finishIfDone(): void {
@@ -116,7 +114,7 @@ export function createSubscription(
     if (done || result === undefined || !caughtUp(1) || !caughtUp(2)) return;
     if (from.followBackground && !execution.drained) return;
     done = true;
-    sink.event({ case: 'finished', value: create(FinishedSchema, { result }) });
+    sink.event(finishedFrame(result));
     sink.end();
     execution.unsubscribe(subscription);
   }
@@ -153,7 +151,7 @@ export function createSubscription(
     pump,
     heartbeat() {
       if (!done && quiet && sink.writable && startedSent) {
-        sink.event({ case: 'heartbeat', value: create(HeartbeatSchema) });
+        sink.event(eventFrame({ case: 'heartbeat', value: create(HeartbeatSchema) }));
       }
       quiet = true;
     },

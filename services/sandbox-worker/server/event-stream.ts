@@ -3,7 +3,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError, toTrailers } from '../../shared/rpc-error.ts';
 import { returnBuffer } from '../execution/buffer-pool.ts';
-import { eventFrame, outputHead } from '../execution/event-frame.ts';
+import { outputHead } from '../execution/event-frame.ts';
 import type { EventSink } from '../execution/subscription.ts';
 
 /** What may wait in the stream's own queue; past it a reader is fed from the spool. */
@@ -44,7 +44,7 @@ export function createEventStream(stream: ServerHttp2Stream, log: Logger): Event
     onRoom(callback) {
       room = callback;
     },
-    event: (event) => write(eventFrame(event)),
+    event: (frame) => write(frame),
     output(which, offset, data) {
       stream.cork();
       write(outputHead(which, offset, data.length));

@@ -1,16 +1,13 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
-import {
-  type ExecuteManyEndSchema,
-  ExecuteManyRequestSchema,
-  ExecuteManyResponseSchema,
-} from '../../../gen/assay/worker/v1/worker_pb.js';
-import { grpcFrame } from '../../shared/grpc-frame.ts';
+import { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire';
+import { type ExecuteRequest, ExecuteRequestSchema } from '../../../gen/assay/v1/execution_pb.js';
+import { ExecuteManyEndSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { grpcPrefix } from '../../shared/grpc-frame.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError, toTrailers } from '../../shared/rpc-error.ts';
 import { returnBuffer } from '../execution/buffer-pool.ts';
-import { eventFrame, outputHead } from '../execution/event-frame.ts';
+import { outputHead } from '../execution/event-frame.ts';
 import type { Execution } from '../execution/execution.ts';
 import type { EventSink, Subscription } from '../execution/subscription.ts';
 import type { Meter } from '../meter.ts';
@@ -28,10 +25,21 @@ interface News {
   end?: End;
 }
 
+const writer = new BinaryWriter();
+
+/** An ExecuteManyResponse, written around its frames: they are the most of it. */
+function responseFrame(to: Uint8Array[], call: number, frames: readonly Buffer[], end: End | undefined): void {
+  const bytes = frames.reduce((sum, frame) => sum + frame.length, 0);
+  const head = writer.uint32(0x08).uint32(call).uint32(0x12).uint32(bytes).finish();
+  if (end !== undefined) writer.uint32(0x1a).bytes(toBinary(ExecuteManyEndSchema, create(ExecuteManyEndSchema, end)));
+  const tail = writer.finish();
+  to.push(grpcPrefix(head.length + bytes + tail.length), head, ...frames, tail);
+}
+
 /** Many Executes on one stream. What all calls say in one turn of the event loop leaves as one write. */
 export function serveExecuteMany(
   stream: ServerHttp2Stream,
-  accept: (request: ExecuteRequest, traceparent: string | undefined) => Execution,
+  accept: (request: ExecuteRequest, encoded: Uint8Array, traceparent: string | undefined) => Execution,
   meter: Meter,
   log: Logger,
 ): (message: Buffer) => void {
@@ -50,10 +58,8 @@ export function serveExecuteMany(
   });
 
   function flush(): void {
-    const messages = [...news].map(([call, { frames, end }]) => {
-      const response = create(ExecuteManyResponseSchema, { call, frames: Buffer.concat(frames), ...(end && { end }) });
-      return grpcFrame(toBinary(ExecuteManyResponseSchema, response));
-    });
+    const messages: Uint8Array[] = [];
+    for (const [call, { frames, end }] of news) responseFrame(messages, call, frames, end);
     news = new Map();
     if (!stream.destroyed && !stream.writableEnded) stream.write(Buffer.concat(messages));
   }
@@ -88,8 +94,8 @@ export function serveExecuteMany(
       get writable() {
         return calls.has(call);
       },
-      event(event) {
-        if (calls.has(call)) newsOf(call).frames.push(eventFrame(event));
+      event(frame) {
+        if (calls.has(call)) newsOf(call).frames.push(frame);
       },
       output(which, offset, data) {
         sent += data.length;
@@ -116,14 +122,14 @@ export function serveExecuteMany(
   }
 
   return (message) => {
-    const { call, request, traceparent } = fromBinary(ExecuteManyRequestSchema, message);
-    if (request === undefined) {
+    const { call, encoded, traceparent } = readRequest(message);
+    if (encoded === undefined) {
       calls.get(call)?.cancel();
       forget(call);
       return;
     }
     try {
-      const execution = accept(request, traceparent === '' ? undefined : traceparent);
+      const execution = accept(fromBinary(ExecuteRequestSchema, encoded), encoded, traceparent);
       const subscription = execution.subscribe(createSink(call), { stdout: 0, stderr: 0, followBackground: false });
       calls.set(call, subscription);
       meter.openStreams.Execute += 1;
@@ -132,4 +138,18 @@ export function serveExecuteMany(
       fail(call, error);
     }
   };
+}
+
+/** An ExecuteManyRequest, with the ExecuteRequest in it as it came: the journal takes it so. */
+function readRequest(message: Uint8Array): { call: number; encoded?: Uint8Array; traceparent?: string } {
+  const reader = new BinaryReader(message);
+  const found: { call: number; encoded?: Uint8Array; traceparent?: string } = { call: 0 };
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (field === 1) found.call = reader.uint32();
+    else if (field === 2) found.encoded = reader.bytes();
+    else if (field === 3) found.traceparent = reader.string();
+    else reader.skip(type, field);
+  }
+  return found;
 }

@@ -1,6 +1,9 @@
 import type { ServerHttp2Stream } from 'node:http2';
-import { fromBinary } from '@bufbuild/protobuf';
-import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import {
+  type ExecuteRequest,
+  ExecuteRequestSchema as PublicRequestSchema,
+} from '../../../gen/assay/v1/execution_pb.js';
 import { AttachRequestSchema, ExecuteRequestSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
@@ -25,20 +28,24 @@ export function createHotStreams(
   meter: Meter,
   log: Logger,
 ): (stream: ServerHttp2Stream, path: string, traceparent: string | string[] | undefined) => boolean {
-  const accept = (request: ExecuteRequest, given: string | string[] | undefined): Execution => {
+  const accept = (request: ExecuteRequest, encoded: Uint8Array, given: string | string[] | undefined): Execution => {
     const traceparent = typeof given === 'string' && given.length <= traceparentLimit ? given : undefined;
     const sandbox = sandboxes.find(request.sessionId);
     if (sandbox.paused) {
       throw new DomainError('SESSION_NOT_READY', 'the session is paused; call ResumeSession first');
     }
     sandbox.activeMs = Date.now();
-    return sandbox.executions.accept(request, traceparent);
+    return sandbox.executions.accept(request, encoded, traceparent);
   };
 
   const execute: Open = (message, traceparent) => {
     const { request } = fromBinary(ExecuteRequestSchema, message);
     if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
-    return { execution: accept(request, traceparent), from: { stdout: 0, stderr: 0, followBackground: false } };
+    const encoded = toBinary(PublicRequestSchema, request);
+    return {
+      execution: accept(request, encoded, traceparent),
+      from: { stdout: 0, stderr: 0, followBackground: false },
+    };
   };
 
   const attach: Open = (message) => {

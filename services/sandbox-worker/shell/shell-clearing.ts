@@ -16,8 +16,9 @@ export function clearCgroup(cgroup: ExecutionCgroup | undefined, cleared: () => 
     setTimeout(() => clearCgroup(cgroup, cleared, look + 1), lookMs).unref();
     return;
   }
-  cgroup.remove().then(
-    () => cleared(),
-    () => cleared(),
-  );
+  const done = (): void => {
+    cgroup.release();
+    cleared();
+  };
+  cgroup.remove().then(done, done);
 }

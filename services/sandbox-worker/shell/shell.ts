@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
+import { encodeSent } from '../execution/command-record.ts';
 import type { Doom, DoomReason } from '../execution/doom.ts';
 import type { Execution } from '../execution/execution.ts';
 import type { Journal } from '../execution/journal.ts';
@@ -120,6 +120,7 @@ export class Shell implements Seat {
     this.presence = 'opening';
     this.openedBefore = this.opened;
     this.number = this.host.issue(this);
+    this.cgroup?.release();
     this.cgroup = this.host.cgroups()?.execution(this.number);
     this.record({ case: 'shellSent', value: { guestNumber: this.number, openedBefore: this.openedBefore } });
     this.host.send(openShell(this.number, { ...this.spec.start, gated: this.cgroup !== undefined }));
@@ -144,6 +145,7 @@ export class Shell implements Seat {
   lose(error: DomainError): void {
     this.closing = true;
     this.closed = true;
+    this.cgroup?.release();
     this.ready.reject(error);
     this.gone.resolve();
   }
@@ -263,15 +265,16 @@ export class Shell implements Seat {
     this.baseline = { cpuMicros, oomKills };
     execution.shellReopened ||= this.opened > this.openedAtLast;
     this.openedAtLast = this.opened;
-    const value = {
-      guestNumber: number,
-      time: timestampFromMs(now),
-      shellOpened: this.opened,
-      cpuMicros: BigInt(cpuMicros),
-      oomKills,
-    };
-    const record = { number: execution.spec.number, record: { case: 'sent' as const, value } };
-    this.host.journal.append(create(JournalRecordSchema, record));
+    this.host.journal.append(
+      encodeSent({
+        number: execution.spec.number,
+        guestNumber: number,
+        ms: now,
+        shellOpened: this.opened,
+        cpuMicros,
+        oomKills,
+      }),
+    );
     execution.beginInShell(number, now, this.number);
   }
 

@@ -28,6 +28,7 @@ function cgroup(stand: Stand): NestCgroup {
     kill: () => 0,
     usage: () => undefined,
     resetPeak() {},
+    release() {},
     pids: () => [],
     remove: async () => true,
   };
