@@ -1,8 +1,8 @@
-import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
 import type { Authenticator } from './authenticator.ts';
 import type { Caller } from './caller.ts';
+import { createRate, type Rate } from './rate.ts';
 
 /** A call that was let in. `release` gives its stream back; calling it again does nothing. */
 export interface Admitted {
@@ -24,8 +24,8 @@ export interface Admission {
 }
 
 export function createAdmission(authenticator: Authenticator, limits: Limits): Admission {
-  const rate = new RateLimiterMemory({ points: limits.requestsPerSecond, duration: 1 });
-  const failures = new RateLimiterMemory({ points: limits.denialsPerSecond, duration: 1 });
+  const rate = createRate(limits.requestsPerSecond);
+  const failures = createRate(limits.denialsPerSecond);
   const openStreams = new Map<string, number>();
 
   const known = async ({ authorization, method, peer }: Arrival): Promise<Caller | undefined> => {
@@ -33,7 +33,7 @@ export function createAdmission(authenticator: Authenticator, limits: Limits): A
       return await authenticator.authenticate(authorization, method);
     } catch (error) {
       if (error instanceof DomainError && error.reason === 'UNAUTHENTICATED') {
-        await spend(failures, peer, `more than ${limits.denialsPerSecond} calls without a valid key in a second`);
+        spend(failures, peer, `more than ${limits.denialsPerSecond} calls without a valid key in a second`);
       }
       throw error;
     }
@@ -44,7 +44,7 @@ export function createAdmission(authenticator: Authenticator, limits: Limits): A
       if (caller === undefined) return { caller, release() {} };
       const { keyId } = caller;
       const limit = limits.requestsPerSecond;
-      await spend(rate, keyId, `over the limit of ${limit} requests a second and key (requests_per_second)`);
+      spend(rate, keyId, `over the limit of ${limit} requests a second and key (requests_per_second)`);
       if (!arrival.streaming) return { caller, release() {} };
       const open = openStreams.get(keyId) ?? 0;
       if (open >= limits.streamsPerKey) {
@@ -57,12 +57,8 @@ export function createAdmission(authenticator: Authenticator, limits: Limits): A
   };
 }
 
-async function spend(limiter: RateLimiterMemory, key: string, why: string): Promise<void> {
-  try {
-    await limiter.consume(key);
-  } catch {
-    throw new DomainError('RATE_LIMITED', `${why}; wait a second and try again`);
-  }
+function spend(rate: Rate, name: string, why: string): void {
+  if (!rate.spend(name)) throw new DomainError('RATE_LIMITED', `${why}; wait a second and try again`);
 }
 
 function giveBack(open: Map<string, number>, keyId: string): void {

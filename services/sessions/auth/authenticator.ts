@@ -18,6 +18,14 @@ export interface AuthenticatorDeps {
   readonly requirements: ReadonlyMap<string, Requirement>;
 }
 
+/** A key that was found good, and the record that it was held against. */
+interface Proof {
+  readonly keyId: string;
+  readonly record: KeyRecord;
+}
+
+const proofsLimit = 1_000;
+
 const howTo = 'send `authorization: Bearer assay_<id>_<secret>` with a key that is not revoked';
 
 export function createAuthenticator({ keys, view, requirements }: AuthenticatorDeps): Authenticator {
@@ -28,24 +36,41 @@ export function createAuthenticator({ keys, view, requirements }: AuthenticatorD
     if (stored !== undefined) view.note(keyId, stored);
     return stored?.value;
   };
+  /** By the header that brought them, so that a caller's next call costs no hash. Only good keys come in. */
+  const proofs = new Map<string, Proof>();
+
+  const remember = (authorization: string, proof: Proof): Proof => {
+    const oldest = proofs.size >= proofsLimit ? proofs.keys().next().value : undefined;
+    if (oldest !== undefined) proofs.delete(oldest);
+    proofs.set(authorization, proof);
+    return proof;
+  };
+  const prove = async (authorization: string): Promise<Proof> => {
+    const known = proofs.get(authorization);
+    // Any change of the record, revoking it above all, makes another object of it.
+    if (known !== undefined && view.warm && view.get(known.keyId)?.value === known.record) return known;
+    proofs.delete(authorization);
+    const bearer = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
+    if (bearer === undefined) throw new DomainError('UNAUTHENTICATED', `no API key was sent; ${howTo}`);
+    const key = parseApiKey(bearer);
+    const record = key === undefined ? undefined : await find(key.keyId);
+    // One sentence for unknown, wrong and revoked: a prober learns nothing from the difference.
+    if (key === undefined || record?.key === undefined || !matchesApiKey(key.text, record.secretSha256))
+      throw refused();
+    return remember(authorization, { keyId: key.keyId, record });
+  };
   return {
     async authenticate(authorization, method) {
       const requirement = requirements.get(method);
       if (requirement === undefined) throw new DomainError('SCOPE_MISSING', `no key may call ${method}`);
       if (requirement === 'nothing') return undefined;
-      const bearer = /^bearer +(\S+)$/i.exec(authorization?.trim() ?? '')?.[1];
-      if (bearer === undefined) throw new DomainError('UNAUTHENTICATED', `no API key was sent; ${howTo}`);
-      const key = parseApiKey(bearer);
-      const record = key === undefined ? undefined : await find(key.keyId);
-      // One sentence for unknown, wrong and revoked: a prober learns nothing from the difference.
-      if (key === undefined || record?.key === undefined || !matchesApiKey(key.text, record.secretSha256))
-        throw refused();
-      if (record.key.revokeTime !== undefined) throw refused();
+      const { keyId, record } = await prove(authorization ?? '');
+      if (record.key === undefined || record.key.revokeTime !== undefined) throw refused();
       const { scopes, project } = record.key;
       const admin = scopes.includes(Scope.ADMIN);
       const enough = requirement === 'key' || admin || (requirement === 'agent' && scopes.includes(Scope.AGENT));
       if (!enough) throw tooNarrow(method, requirement);
-      return { keyId: key.keyId, project, admin, grader: admin || scopes.includes(Scope.GRADER) };
+      return { keyId, project, admin, grader: admin || scopes.includes(Scope.GRADER) };
     },
   };
 }

@@ -19,7 +19,7 @@ export function relay(call: GrpcCall, opened: ExecutionStream): Promise<Record<s
     const finish = (run: () => void): void => {
       down.off('drain', resume);
       down.off('close', gone);
-      call.over.removeEventListener('abort', gone);
+      stopListening();
       run();
       discard(up);
     };
@@ -27,7 +27,7 @@ export function relay(call: GrpcCall, opened: ExecutionStream): Promise<Record<s
     const gone = (): void => finish(() => resolve(undefined));
     down.on('drain', resume);
     down.on('close', gone);
-    call.over.addEventListener('abort', gone);
+    const stopListening = call.onOver(gone);
     up.on('response', (headers) => {
       if (headers[':status'] !== 200) {
         return finish(() => reject(brokenStream(opened, `it answered with the status ${headers[':status']}`)));
@@ -39,7 +39,7 @@ export function relay(call: GrpcCall, opened: ExecutionStream): Promise<Record<s
       status = statusOf(trailers);
     });
     up.on('data', (chunk: Buffer) => {
-      if (down.destroyed || call.over.aborted) return;
+      if (down.destroyed || call.over) return;
       const room = down.write(chunk);
       // Frames come in small pieces: stopping at each would cost more than the memory it saves.
       if (!room && down.writableLength > queueBytes) up.pause();
@@ -59,6 +59,6 @@ export function relay(call: GrpcCall, opened: ExecutionStream): Promise<Record<s
         resolve(status);
       }),
     );
-    if (down.destroyed || call.over.aborted) gone();
+    if (down.destroyed || call.over) gone();
   });
 }

@@ -18,7 +18,7 @@ export function relayShared(call: GrpcCall, execution: SharedExecution): Promise
       if (over) return;
       over = true;
       down.off('close', gone);
-      call.over.removeEventListener('abort', gone);
+      stopListening();
       run();
     };
     const gone = (): void =>
@@ -28,8 +28,8 @@ export function relayShared(call: GrpcCall, execution: SharedExecution): Promise
       });
     const goOn = (opened: ExecutionStream): void => resolve(relay(call, opened));
     down.on('close', gone);
-    call.over.addEventListener('abort', gone);
-    if (down.destroyed || call.over.aborted) return gone();
+    const stopListening = call.onOver(gone);
+    if (down.destroyed || call.over) return gone();
     execution
       .begin({
         frames(bytes) {
