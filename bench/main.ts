@@ -30,6 +30,11 @@ const { values, positionals } = parseArgs({
   },
   allowPositionals: true,
 });
+const unknown = positionals.filter((name) => benches[name] === undefined);
+if (unknown.length > 0) {
+  process.stderr.write(`no bench ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}\n`);
+  process.exit(2);
+}
 const found = await setup();
 const dataDir = mkdtempSync(join(tmpdir(), 'assay-bench-'));
 const stack = await startStack({ setup: found, dataDir });

@@ -2,6 +2,7 @@ import { brokenStream, type ExecutionStream } from '../execution/execution-strea
 import { discard } from '../worker/worker-client.ts';
 import { errorOfStatus, isOurFault, statusOf } from '../worker/worker-status.ts';
 import type { GrpcCall } from './grpc-call.ts';
+import { countPassed } from './young-collection.ts';
 
 /** What may wait for a client before the worker's stream is stopped. */
 const queueBytes = 262_144;
@@ -41,6 +42,7 @@ export function relay(call: GrpcCall, opened: ExecutionStream): Promise<Record<s
     up.on('data', (chunk: Buffer) => {
       if (down.destroyed || call.over) return;
       const room = down.write(chunk);
+      countPassed(chunk.length);
       // Frames come in small pieces: stopping at each would cost more than the memory it saves.
       if (!room && down.writableLength > queueBytes) up.pause();
     });
