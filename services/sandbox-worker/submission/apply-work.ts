@@ -1,6 +1,7 @@
 import { type Baseline, type BaselineNode, loadBaseline, someBelow } from './baseline.ts';
 import { type BytePath, join, printable } from './byte-path.ts';
 import { createChangeCheck } from './change-check.ts';
+import { createMountedGround } from './mounted-ground.ts';
 import {
   type CompiledRules,
   compileRules,
@@ -9,17 +10,25 @@ import {
   type SubmissionRules,
 } from './rules.ts';
 import { readSubmission } from './submission-reader.ts';
-import { createUpperWriter, type UpperWriter } from './upper-writer.ts';
+import { createTreeWriter, type TreeWriter } from './tree-writer.ts';
+import { createUpperGround } from './upper-ground.ts';
 
 /** What a thread needs to apply a submission. */
 export interface ApplyOrder {
   readonly file: string;
   readonly digest: string;
-  readonly upper: string;
+  readonly place: ApplyPlace;
   readonly imageId: string;
   readonly manifest: string;
   readonly rules: SubmissionRules;
 }
+
+/** The files of a container in which nothing ran yet. */
+export type ApplyPlace =
+  /** Its overlay upper directory; it was never started. */
+  | { readonly upper: string }
+  /** Its root as it sees it; it runs, and its first process has started no other. */
+  | { readonly merged: string };
 
 export type ApplyNews =
   | { readonly kind: 'applied'; readonly files: number; readonly bytes: number; readonly restored: readonly string[] }
@@ -28,11 +37,11 @@ export type ApplyNews =
 /** Of the paths that were left as the image has them, so many are named. */
 const restoredShown = 100;
 
-/** Reads a submission and writes it into the upper directory. */
+/** Reads a submission and writes it into a container. */
 export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
   const rules = compileRules(order.rules);
   const baseline = loadBaseline(order.manifest, order.imageId, rules.workingDirectory);
-  const writer = createUpperWriter(order.upper, baseline);
+  const writer = writerOf(order.place, baseline);
   try {
     return await applyWith(order, rules, baseline, writer);
   } catch (error) {
@@ -42,6 +51,11 @@ export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
   } finally {
     writer.close();
   }
+}
+
+function writerOf(place: ApplyPlace, baseline: Baseline): TreeWriter {
+  if ('merged' in place) return createTreeWriter(place.merged, baseline, createMountedGround());
+  return createTreeWriter(place.upper, baseline, createUpperGround(place.upper));
 }
 
 const tooLarge: InvalidFinding = {
@@ -59,7 +73,7 @@ async function applyWith(
   { file, digest }: ApplyOrder,
   rules: CompiledRules,
   baseline: Baseline,
-  writer: UpperWriter,
+  writer: TreeWriter,
 ): Promise<ApplyNews> {
   const check = createChangeCheck(rules, baseline);
   const restored: string[] = [];

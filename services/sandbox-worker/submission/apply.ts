@@ -1,5 +1,5 @@
 import { DomainError } from '../../shared/domain-error.ts';
-import type { ApplyNews } from './apply-work.ts';
+import type { ApplyNews, ApplyPlace } from './apply-work.ts';
 import type { Manifests } from './manifests.ts';
 import type { SubmissionRules } from './rules.ts';
 import type { SubmissionStore } from './submission-store.ts';
@@ -9,17 +9,13 @@ export type Applied = ApplyNews;
 
 export interface Applier {
   /**
-   * Applies a stored submission to a container of the image that is created and not started, through its overlay upper
-   * directory: the `fill` of a ContainerSpec. A container for which the answer is `invalid`, or that failed, is in between
-   * two states and must be thrown away.
+   * Applies a stored submission to a container of the image in which nothing ran yet. One for which the answer is
+   * `invalid`, or that failed, is in between two states and must be thrown away.
    */
   apply(digest: string, target: ApplyTarget, rules: SubmissionRules): Promise<Applied>;
 }
 
-export interface ApplyTarget {
-  readonly imageId: string;
-  readonly upper: string;
-}
+export type ApplyTarget = ApplyPlace & { readonly imageId: string };
 
 export interface ApplyDeps {
   readonly manifests: Manifests;
@@ -30,11 +26,11 @@ export interface ApplyDeps {
 
 export function createApplier({ manifests, store, threads, timeoutMs = 120_000 }: ApplyDeps): Applier {
   return {
-    async apply(digest, { imageId, upper }, rules) {
+    async apply(digest, { imageId, ...place }, rules) {
       const manifest = await manifests.of(imageId);
       const local = await store.fetch(digest);
       if (local === undefined) throw failed(new Error(`submission ${digest} is not in the store`));
-      const order = { file: local.file, digest, upper, imageId, manifest, rules };
+      const order = { file: local.file, digest, place, imageId, manifest, rules };
       try {
         return await threads.use(async (thread) => {
           thread.send({ kind: 'apply', order });

@@ -76,6 +76,14 @@ describe('a submission', () => {
     await all.engine.remove(id);
   });
 
+  test('applied to a container that runs already gives the same', async () => {
+    const { id, applied } = await all.applyRunning(submission.digest, image.id);
+    expect(applied).toEqual({ kind: 'applied', files: submission.files, bytes: submission.bytes, restored: [] });
+    expect(await workspaceOf(id)).toEqual(await workspaceOf(session.id));
+    expect(sealed(await all.seal({ ...session, id })).digest).toBe(submission.digest);
+    await all.engine.remove(id);
+  });
+
   test('is the same, sealed twice, and whether or not the upper directory says where to look', async () => {
     expect(sealed(await all.seal(session)).digest).toBe(submission.digest);
     expect(sealed(await all.seal(session, {}, { compareAll: true })).digest).toBe(submission.digest);

@@ -39,6 +39,8 @@ export interface SealingHost {
     change?: Partial<SubmissionRules>,
     options?: SealOptions,
   ): Promise<SealedSubmission | InvalidSealing>;
+  /** The same for one that is running already. */
+  applyRunning(digest: string, imageId: string): Promise<{ id: string; applied: Applied }>;
   /** A fresh container of the image with the submission in it, started. */
   apply(digest: string, imageId: string, change?: Partial<SubmissionRules>): Promise<{ id: string; applied: Applied }>;
 }
@@ -83,6 +85,11 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
         }
       };
       return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change });
+    },
+    async applyRunning(digest, imageId) {
+      const { id } = await engine.run(host.spec(imageId, { limits }));
+      const { merged } = await engine.layer(id);
+      return { id, applied: await applier.apply(digest, { imageId, merged }, openRules) };
     },
     async apply(digest, imageId, change = {}) {
       const applied: Applied[] = [];
