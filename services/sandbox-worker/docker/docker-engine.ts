@@ -86,7 +86,7 @@ export function createEngine(deps: EngineDeps): Engine {
         start: () => creating.run(() => made.start()),
       };
     },
-    kill: (id) => killContainer(docker, id),
+    kill: (container) => killContainer(docker, container),
     pid: (id) => livePid(docker, id),
     rename: (id, name) => renameContainer(docker, id, name),
     resolverFile: (id) => resolverFile(docker, id),

@@ -86,7 +86,7 @@ export interface Engine {
   /** The first half of run(): `files` and `fill` are not looked at. On any failure nothing is left behind. */
   create(spec: ContainerSpec): Promise<CreatedContainer>;
   /** Ends every process of the container at once, and resolves when none is left. The container stays. */
-  kill(id: string): Promise<void>;
+  kill(container: RunningContainer): Promise<void>;
   rename(id: string, name: string): Promise<void>;
   /** undefined: not running, or gone. */
   pid(id: string): Promise<number | undefined>;
