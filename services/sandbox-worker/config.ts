@@ -35,6 +35,7 @@ export const workerConfig = z.object({
   ASSAY_BASE_IMAGE: z.string('expected an image reference').min(1, 'expected an image reference'),
   ASSAY_GUEST_PATH: z.string('expected the path of the guest binary').min(1, 'expected the path of the guest binary'),
   ASSAY_ISOLATED_PATH: z.string('expected the path of the program isolated').min(1).optional(),
+  ASSAY_GRADING_POOL: wholeNumber(0, 1_000).prefault('2'),
   ASSAY_GRADING_OUTPUT_BYTES: wholeNumber(4_096, 64 * mebibyte).prefault(String(mebibyte)),
   ASSAY_INSTALLATION: z.string('expected an id').regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 of a-z, 0-9 and -'),
   ASSAY_ON_STOP: z.enum(['close', 'keep'], 'expected close or keep').prefault('keep'),

@@ -22,7 +22,7 @@ export async function startTestStack(options: Omit<StackOptions, 'setup' | 'data
   // Containers are found by this label when the run looks for what is left.
   writeFileSync(join(dataDir, 'installation'), `${runId()}-${process.pid}-${made}`, { mode: 0o600 });
   // A test that wants warm sandboxes asks for them: they cost every other a container and the time to make it.
-  const env = { ...options.env, worker: { ASSAY_WARM_POOL: '0', ...options.env?.worker } };
+  const env = { ...options.env, worker: { ASSAY_WARM_POOL: '0', ASSAY_GRADING_POOL: '0', ...options.env?.worker } };
   const stack = await startStack({ ...options, env, dataDir, setup: inject('setup') });
   const client = createClient({ endpoint: stack.endpoint, apiKey: stack.key });
   return {

@@ -11,7 +11,7 @@ const slow = { timeout: 900_000 };
 const all = await createGradingHost();
 
 afterAll(async () => {
-  expect(await all.host.close()).toEqual(nothingLeft);
+  expect(await all.close()).toEqual(nothingLeft);
 });
 
 /** Shell text that applies the sample's own solution. */

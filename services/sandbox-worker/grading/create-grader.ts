@@ -1,3 +1,4 @@
+import type { Logger } from '../../shared/log.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { type PlannedRun, planRuns } from '../../shared/sample/run-plan.ts';
 import type { Sample } from '../../shared/sample/sample-schema.ts';
@@ -9,7 +10,7 @@ import { createApplier } from '../submission/apply.ts';
 import type { Manifests } from '../submission/manifests.ts';
 import { rulesOf } from '../submission/rules.ts';
 import type { SubmissionThreads } from '../submission/submission-threads.ts';
-import { gradeRun, type RunContext, type RunReport } from './grade-run.ts';
+import { gradeRun, type ReadyContainer, type RunContext, type RunReport, readyContainer } from './grade-run.ts';
 import type { Graded, Grader, GradingOrder } from './grader.ts';
 import { createGradingCommands } from './grading-commands.ts';
 import { abortable, type GradingContainers } from './grading-container.ts';
@@ -27,35 +28,64 @@ export interface GraderDeps {
   readonly defaultLimits: ContainerLimits;
   /** Of each stream of each command. */
   readonly outputBytes: number;
+  readonly log: Logger;
 }
 
-export function createGrader(deps: GraderDeps): Grader {
+/** Removals that nobody waits for; with more of them a grading waits before it begins. */
+const mostBehind = 8;
+
+export interface WorkerGrader extends Grader {
+  /** Resolves when the containers of all gradings that have ended are gone. */
+  settled(): Promise<void>;
+}
+
+export function createGrader(deps: GraderDeps): WorkerGrader {
+  const behind = new Set<Promise<void>>();
+  const follow = (removal: Promise<void>): void => {
+    behind.add(removal);
+    void removal.finally(() => behind.delete(removal));
+  };
   return {
+    async settled() {
+      while (behind.size > 0) await Promise.all(behind);
+    },
     async grade(order) {
       const clock = createPhaseClock();
       const { sample } = order.sample;
       const problem = sampleProblemOf(sample);
       if (problem !== undefined) return conclude(order.sample, [], problem, clock);
+      while (behind.size >= mostBehind) await abortable(order.signal, Promise.race(behind));
       const image = await abortable(order.signal, deps.engine.image(order.image));
       // Made with the image; where it was lost it takes seconds, which a cancel need not wait for.
       await clock.time('manifest', () => abortable(order.signal, deps.manifests.of(image.id)));
-      const context = contextOf(deps, order, image, clock);
-      const reports: RunReport[] = [];
-      for (const plan of planRuns(sample.verification)) {
-        const report = await gradeRun(context, plan);
-        reports.push(report);
-        if (report.unstarted !== undefined) {
-          return conclude(order.sample, reports, await proveBroken(context, plan), clock);
-        }
-        if (isSettled(report)) break;
+      const removals: Promise<void>[] = [];
+      const context = contextOf(deps, order, image, clock, removals);
+      try {
+        const { reports, broken } = await gradeAll(context);
+        // All of its processes are dead: the verdict need not wait until the engine has tidied up.
+        removals.forEach(follow);
+        return conclude(order.sample, reports, broken, clock);
+      } catch (error) {
+        await Promise.all(removals);
+        throw error;
       }
-      return conclude(order.sample, reports, undefined, clock);
     },
   };
 }
 
-function contextOf(deps: GraderDeps, order: GradingOrder, image: SandboxImage, clock: PhaseClock): RunContext {
-  const { manifests, threads, defaultLimits, outputBytes, containers, reader } = deps;
+async function gradeAll(context: RunContext) {
+  const reports = await gradeRuns(context, planRuns(context.order.sample.sample.verification));
+  return { reports, broken: await proveBroken(context, reports.at(-1)) };
+}
+
+function contextOf(
+  deps: GraderDeps,
+  order: GradingOrder,
+  image: SandboxImage,
+  clock: PhaseClock,
+  removals: Promise<void>[],
+): RunContext {
+  const { manifests, threads, defaultLimits, outputBytes, containers, reader, log } = deps;
   const { sample } = order.sample;
   const { digest, path } = order.submission;
   const store = { fetch: async () => ({ file: path, release: async () => {} }) };
@@ -69,8 +99,41 @@ function contextOf(deps: GraderDeps, order: GradingOrder, image: SandboxImage, c
     containers,
     reader,
     clock,
-    apply: (upper) => applier.apply(digest, { imageId: image.id, upper }, rules),
+    apply: (place) => applier.apply(digest, { imageId: image.id, ...place }, rules),
+    discard(container) {
+      const failed = (error: unknown) => log.error({ container: container.id, err: error }, 'left for the next sweep');
+      removals.push(container.remove().catch(failed));
+    },
   };
+}
+
+/** One after the other; while the tests of one run, the container of the next is made ready. */
+async function gradeRuns(context: RunContext, plans: readonly PlannedRun[]): Promise<RunReport[]> {
+  const reports: RunReport[] = [];
+  const { order } = context;
+  const makeReady = (): Promise<ReadyContainer> => {
+    const ready = readyContainer(context);
+    ready.catch(() => {});
+    return ready;
+  };
+  order.phase('starting');
+  let coming: Promise<ReadyContainer> | undefined = makeReady();
+  try {
+    for (const [index, plan] of plans.entries()) {
+      const ready: ReadyContainer = await (coming ?? makeReady());
+      coming = undefined;
+      const report = await gradeRun(context, plan, ready, () => {
+        if (index + 1 < plans.length) coming = makeReady();
+      });
+      reports.push(report);
+      if (isSettled(report)) break;
+    }
+    return reports;
+  } finally {
+    // One that nobody needs any more, since the runs ended early.
+    const unused = await (coming as Promise<ReadyContainer> | undefined)?.catch(() => undefined);
+    if (unused?.kind === 'ready') context.discard(unused.container);
+  }
 }
 
 function limitsOf({ environment }: Sample, defaults: ContainerLimits): ContainerLimits {
@@ -83,14 +146,15 @@ function limitsOf({ environment }: Sample, defaults: ContainerLimits): Container
 }
 
 /** A command that cannot be executed even where nothing was submitted is the sample's fault. Nothing less proves it. */
-async function proveBroken(context: RunContext, plan: PlannedRun): Promise<string | undefined> {
-  const { unstarted } = await gradeRun(context, plan, true);
+async function proveBroken(context: RunContext, report: RunReport | undefined): Promise<string | undefined> {
+  if (report?.unstarted === undefined) return undefined;
+  const { unstarted } = await gradeRun(context, report.plan, await readyContainer(context, true));
   return unstarted === undefined ? undefined : `${unstarted}, without any submission too`;
 }
 
 /** Whether nothing that a further run says could change the verdict to a better one. */
-function isSettled({ invalid, outcome }: RunReport): boolean {
-  if (invalid !== undefined || outcome === undefined) return true;
+function isSettled({ invalid, outcome, unstarted }: RunReport): boolean {
+  if (invalid !== undefined || outcome === undefined || unstarted !== undefined) return true;
   return outcome.end.kind === 'timed_out' || outcome.end.kind === 'out_of_memory';
 }
 

@@ -5,6 +5,7 @@ import type { ExecutionUsage } from '../cgroup/execution-cgroup.ts';
 import type { ContainerLimits } from '../docker/engine.ts';
 import type { ReportReader } from '../report/report-reader.ts';
 import type { Applied } from '../submission/apply.ts';
+import type { ApplyPlace } from '../submission/apply-work.ts';
 import type { InvalidFinding } from '../submission/rules.ts';
 import { type Finished, isUnstarted, runToEnd } from './command-outcome.ts';
 import type { GradedRun, GradingOrder } from './grader.ts';
@@ -25,12 +26,15 @@ export interface RunContext {
   readonly containers: GradingContainers;
   readonly reader: ReportReader;
   readonly clock: PhaseClock;
-  /** Writes the submission into a container that never ran. */
-  apply(upper: string): Promise<Applied>;
+  /** Writes the submission into a container in which nothing ran yet. */
+  apply(place: ApplyPlace): Promise<Applied>;
+  /** Has a container removed, while the grading goes on. */
+  discard(container: GradingContainer): void;
 }
 
 /** What came of one run. */
 export interface RunReport {
+  readonly plan: PlannedRun;
   readonly run: GradedRun;
   /** None where its command was not reached. */
   readonly outcome: RunOutcome | undefined;
@@ -41,35 +45,57 @@ export interface RunReport {
   readonly usage: ExecutionUsage | undefined;
 }
 
-/** One run in a container of its own, which is gone when this returns or throws. `empty` leaves the submission out. */
-export async function gradeRun(context: RunContext, plan: PlannedRun, empty = false): Promise<RunReport> {
+/** A container with the tests and the submission in it, in which nothing ran yet. */
+export type ReadyContainer =
+  | { readonly kind: 'ready'; readonly container: GradingContainer; readonly notes: readonly string[] }
+  | { readonly kind: 'invalid'; readonly finding: InvalidFinding };
+
+/** `empty` leaves the submission out. Whatever goes wrong, the container goes. */
+export async function readyContainer(context: RunContext, empty = false): Promise<ReadyContainer> {
   const { order, clock, containers, imageId, limits } = context;
   const { signal, verificationId } = order;
-  order.phase('starting');
   signal.throwIfAborted();
-  const container = await clock.time('create', () =>
-    containers.create({ imageId, limits, verificationId, background: false }),
-  );
+  const wanted = { imageId, limits, verificationId, background: false };
+  const container = await clock.time('create', () => containers.create(wanted));
   try {
     signal.throwIfAborted();
     // The tests come first: what does not fit on the disk then is the submission's.
-    await clock.time('apply', () => placeGraderFiles(container.upper, order.sample));
-    const applied = empty ? undefined : await clock.time('apply', () => context.apply(container.upper));
+    await clock.time('apply', () => placeGraderFiles(container.place, order.sample));
+    const applied = empty ? undefined : await clock.time('apply', () => context.apply(container.place));
     signal.throwIfAborted();
-    if (applied?.kind === 'invalid') return invalidRun(plan, applied.finding);
-    await clock.time('start', () => container.start());
+    if (applied?.kind === 'invalid') {
+      context.discard(container);
+      return applied;
+    }
+    if (!container.started) await clock.time('start', () => container.start());
     await clock.time('connect', () => container.connect(signal));
-    return await runCommands(context, plan, container, applied === undefined ? [] : notesOf(applied));
+    return { kind: 'ready', container, notes: applied === undefined ? [] : notesOf(applied) };
+  } catch (error) {
+    context.discard(container);
+    throw error;
+  }
+}
+
+/** One run in a container of its own, which is given up afterwards. `began` is called when its tests begin. */
+export async function gradeRun(
+  context: RunContext,
+  plan: PlannedRun,
+  ready: ReadyContainer,
+  began: () => void = () => {},
+): Promise<RunReport> {
+  if (ready.kind === 'invalid') return invalidRun(plan, ready.finding);
+  try {
+    return await runCommands(context, plan, ready, began);
   } finally {
-    await clock.time('remove', () => container.remove());
+    context.discard(ready.container);
   }
 }
 
 async function runCommands(
   context: RunContext,
   plan: PlannedRun,
-  container: GradingContainer,
-  notes: readonly string[],
+  { container, notes }: Extract<ReadyContainer, { kind: 'ready' }>,
+  began: () => void,
 ): Promise<RunReport> {
   const { order, clock, commands, reader } = context;
   const { signal } = order;
@@ -82,6 +108,8 @@ async function runCommands(
     return { ...report(plan, prepare, undefined), unstarted: unstartedBy('prepare', prepare), notes, usage };
   }
   order.phase('running');
+  signal.throwIfAborted();
+  began();
   const finished = await clock.time('run', () =>
     runToEnd(container, commands.tests(plan.command), plan.timeoutSeconds, signal),
   );
@@ -120,7 +148,7 @@ async function runPrepare(context: RunContext, container: GradingContainer): Pro
 
 function report(plan: PlannedRun, prepare: Finished | undefined, command: Finished | undefined) {
   const { name, roles, assurance } = plan;
-  return { run: { name, roles, assurance, prepare, command }, outcome: undefined, invalid: undefined };
+  return { plan, run: { name, roles, assurance, prepare, command }, outcome: undefined, invalid: undefined };
 }
 
 function invalidRun(plan: PlannedRun, finding: InvalidFinding): RunReport {

@@ -3,8 +3,9 @@ import type { Assurance, RoleName } from '../../shared/sample/verification-schem
 import type { Judgement, RunEnd } from '../../shared/verdict/outcome.ts';
 
 /**
- * Grades one submission in fresh containers. Throws for failures of the infrastructure and for a cancel only; whatever an
- * agent or a sample can cause is in the outcome.
+ * Grades one submission in fresh containers. Throws for failures of the infrastructure and for a cancel only, and then
+ * nothing is left; whatever an agent or a sample can cause is in the outcome. When that is told every process is dead, and
+ * the containers are being removed.
  */
 export interface Grader {
   grade(order: GradingOrder): Promise<Graded>;

@@ -3,7 +3,8 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { openContainerUsage } from '../cgroup/container-usage.ts';
 import type { ExecutionUsage } from '../cgroup/execution-cgroup.ts';
-import type { ContainerLimits, CreatedContainer, Engine } from '../docker/engine.ts';
+import type { ContainerLimits, CreatedContainer, Engine, RunningContainer } from '../docker/engine.ts';
+import type { ApplyPlace } from '../submission/apply-work.ts';
 import type { GradingSlot, GradingSlots } from './grading-slot.ts';
 import { type GuestCommand, type GuestCommands, listenForCommands, type RunningCommand } from './guest-commands.ts';
 
@@ -24,13 +25,21 @@ export interface ContainerOrder {
   readonly background: boolean;
 }
 
-/** A container of two users. It is created pristine, filled from outside, started once, killed and removed. */
+/** A container of two users. It is created pristine, filled from outside, killed and removed; nobody has it twice. */
 export interface GradingContainer {
   readonly id: string;
-  /** Where its files can be changed before the start, and read after the end. */
+  /** Whether its guest is there, or may still come. */
+  readonly alive: boolean;
+  /** Whether it runs already; nothing but its guest does. */
+  readonly started: boolean;
+  /** Where its files can be changed until something is run. */
+  readonly place: ApplyPlace;
+  /** Where its files can be read when it was killed. */
   readonly upper: string;
-  /** Starts it and waits for its guest, whoever cancels meanwhile. */
   start(): Promise<void>;
+  /** Starts it before it is filled, so that nobody has to wait for it then. */
+  startEmpty(): Promise<void>;
+  /** Waits for its guest. */
   connect(signal: AbortSignal): Promise<void>;
   run(command: GuestCommand): RunningCommand;
   /** What was used so far; undefined where it cannot be known. */
@@ -112,6 +121,8 @@ function grading(
   commands: GuestCommands,
   freed: () => void,
 ): GradingContainer {
+  let running: RunningContainer | undefined;
+  let merged = '';
   let usage: (() => ExecutionUsage) | undefined;
   let removal: Promise<void> | undefined;
   const removeAll = async (): Promise<void> => {
@@ -123,14 +134,28 @@ function grading(
       freed();
     }
   };
+  const start = async (): Promise<void> => {
+    running = await container.start();
+    usage = openContainerUsage(running.pid);
+  };
   return {
     id: container.id,
+    get alive() {
+      return commands.alive;
+    },
+    get started() {
+      return running !== undefined;
+    },
+    get place() {
+      return running === undefined ? { upper: container.upper } : { merged };
+    },
     get upper() {
       return container.upper;
     },
-    async start() {
-      const { pid } = await container.start();
-      usage = openContainerUsage(pid);
+    start,
+    async startEmpty() {
+      await start();
+      merged = (await engine.layer(container.id)).merged;
     },
     async connect(signal) {
       const late = AbortSignal.timeout(guestTimeoutMs);
@@ -141,7 +166,9 @@ function grading(
     },
     run: (command) => commands.start(command),
     usage: () => usage?.(),
-    kill: () => engine.kill(container.id),
+    async kill() {
+      if (running !== undefined) await engine.kill(running);
+    },
     remove() {
       removal ??= removeAll();
       return removal;

@@ -1,25 +1,29 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { chmod, chown, lchown, mkdir, open, symlink, writeFile } from 'node:fs/promises';
+import { chmod, chown, lchown, mkdir, open, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DomainError } from '../../shared/domain-error.ts';
 import { entriesBelow } from '../../shared/sample/digest.ts';
 import type { FolderEntry } from '../../shared/sample/folder.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import type { ApplyPlace } from '../submission/apply-work.ts';
 import { graderHome, graderUser, reportsDirectory, testsDirectory } from './grading-place.ts';
 
 const { uid, gid } = graderUser;
 
 /**
- * Places the hidden tests and an empty report folder in the upper directory of a container that never ran. All of it is
+ * Places the hidden tests and an empty report folder below the root of a container in which nothing ran yet. All of it is
  * the grader's, and nobody else may look at it.
  */
-export async function placeGraderFiles(upper: string, folder: SampleFolder): Promise<void> {
-  for (const directory of [graderHome, testsDirectory, reportsDirectory]) await makeDirectory(join(upper, directory));
+export async function placeGraderFiles(place: ApplyPlace, folder: SampleFolder): Promise<void> {
+  const root = 'merged' in place ? place.merged : place.upper;
+  // An image may have something of that name.
+  if ('merged' in place) await rm(join(root, graderHome), { recursive: true, force: true });
+  for (const directory of [graderHome, testsDirectory, reportsDirectory]) await makeDirectory(join(root, directory));
   const { tests } = folder.sample.verification;
   for (const entry of entriesBelow(folder.entries, tests)) {
     const below = tests === '.' ? entry.path : entry.path.slice(tests.length + 1);
-    if (below !== '') await placeEntry(folder, entry, join(upper, testsDirectory, below));
+    if (below !== '') await placeEntry(folder, entry, join(root, testsDirectory, below));
   }
 }
 

@@ -35,6 +35,8 @@ export interface RunningCommand {
 export interface GuestCommands {
   /** Resolves when the guest is there; rejects when it is lost before. */
   readonly ready: Promise<void>;
+  /** Until the guest is lost. */
+  readonly alive: boolean;
   start(command: GuestCommand): RunningCommand;
   /** What is running then is lost. */
   close(): Promise<void>;
@@ -95,6 +97,9 @@ export async function listenForCommands(socketPath: string, secret: Uint8Array, 
 
   return {
     ready: ready.promise,
+    get alive() {
+      return failure === undefined;
+    },
     start({ args, env, workingDirectory, user, outputBytes }) {
       const keepers = { 1: createOutputKeeper(outputBytes), 2: createOutputKeeper(outputBytes) };
       const end = Promise.withResolvers<GuestEnd>();

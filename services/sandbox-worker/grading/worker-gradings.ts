@@ -8,6 +8,7 @@ import type { SubmissionThreads } from '../submission/submission-threads.ts';
 import { createGrader } from './create-grader.ts';
 import type { Grader } from './grader.ts';
 import { createGradingContainers } from './grading-container.ts';
+import { createGradingPool } from './grading-pool.ts';
 import { createGradingSlots } from './grading-slot.ts';
 
 const libraryPath = new URL('../../../runner/lib', import.meta.url).pathname;
@@ -41,8 +42,14 @@ export function createWorkerGradings(deps: WorkerGradingDeps): WorkerGradings | 
     isolatedPath: resolve(config.ASSAY_ISOLATED_PATH),
     libraryPath,
   });
-  const containers = createGradingContainers({ engine, slots, installation: config.ASSAY_INSTALLATION, log });
+  const made = createGradingContainers({ engine, slots, installation: config.ASSAY_INSTALLATION, log });
+  const containers = createGradingPool({ containers: made, size: config.ASSAY_GRADING_POOL, log });
   const reader = createReportReader();
   const grader = createGrader({ ...deps, containers, reader, outputBytes: config.ASSAY_GRADING_OUTPUT_BYTES });
-  return { grader, sweep: containers.sweep, close: () => reader.close() };
+  const close = async (): Promise<void> => {
+    await grader.settled();
+    await containers.close();
+    await reader.close();
+  };
+  return { grader, sweep: containers.sweep, close };
 }

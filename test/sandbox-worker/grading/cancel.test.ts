@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  expect(await all.host.close()).toEqual(nothingLeft);
+  expect(await all.close()).toEqual(nothingLeft);
 });
 
 const ours = () => all.engine.list(all.host.installation);
@@ -32,6 +32,7 @@ const descriptors = () => readdirSync('/proc/self/fd').length;
 describe('a cancel', () => {
   test.each(gradingPhases)('in the phase %s ends it with its reason, and leaves nothing', async (wanted) => {
     await all.grader.grade(all.order(small, submission));
+    await all.grader.settled();
     const before = descriptors();
     const cancel = new AbortController();
     const reason = new Error('cancelled by a test');

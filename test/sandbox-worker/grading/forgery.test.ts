@@ -5,7 +5,7 @@ import { createGradingHost } from './grading-host.ts';
 const all = await createGradingHost();
 
 afterAll(async () => {
-  expect(await all.host.close()).toEqual(nothingLeft);
+  expect(await all.close()).toEqual(nothingLeft);
 });
 
 const role = { assurance: 'ISOLATED', tests: ['it works'] };

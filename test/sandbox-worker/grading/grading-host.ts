@@ -2,32 +2,35 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { inject } from 'vitest';
 import type { Engine } from '../../../services/sandbox-worker/docker/engine.ts';
-import { createGrader, type GraderDeps } from '../../../services/sandbox-worker/grading/create-grader.ts';
-import type { Graded, Grader, GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
+import { createGrader, type WorkerGrader } from '../../../services/sandbox-worker/grading/create-grader.ts';
+import type { Graded, GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
 import {
   createGradingContainers,
   type GradingContainers,
 } from '../../../services/sandbox-worker/grading/grading-container.ts';
+import { createGradingPool, type GradingPool } from '../../../services/sandbox-worker/grading/grading-pool.ts';
 import { createGradingSlots } from '../../../services/sandbox-worker/grading/grading-slot.ts';
 import { createReportReader } from '../../../services/sandbox-worker/report/report-reader.ts';
 import { rulesOf } from '../../../services/sandbox-worker/submission/rules.ts';
 import { createSubmissionThreads } from '../../../services/sandbox-worker/submission/submission-threads.ts';
 import { readSample, type SampleFolder } from '../../../services/shared/sample/read-sample.ts';
-import { log, mebibyte } from '../docker/scratch-host.ts';
+import { type Leftovers, log, mebibyte } from '../docker/scratch-host.ts';
 import { createSealingHost, type SealingHost, sealed } from '../submission/sealing-host.ts';
 
 const libraryPath = new URL('../../../runner/lib', import.meta.url).pathname;
 
 export interface GradingHost extends SealingHost {
   readonly engine: Engine;
-  readonly grader: Grader;
-  readonly containers: GradingContainers;
+  readonly grader: WorkerGrader;
+  readonly containers: GradingPool;
   /** Those of a worker with the same containers that knows nothing of this one. */
   another(): { containers: GradingContainers };
   /** A sample of the base image, with these hidden tests. */
   sample(verification: Readonly<Record<string, unknown>>, tests: Readonly<Record<string, string>>): Promise<Small>;
   /** Does something to the workspace as the agent, seals it and grades it. */
   grade(small: Small, change: string, options?: Partial<GradingOrder>): Promise<Graded>;
+  /** Ends all and tells what is left. */
+  close(): Promise<Leftovers>;
   submission(small: Small, change: string): Promise<GradingOrder['submission']>;
   order(small: Small, submission: GradingOrder['submission'], options?: Partial<GradingOrder>): GradingOrder;
 }
@@ -37,14 +40,15 @@ export interface Small {
   readonly image: string;
 }
 
-export async function createGradingHost(change: Partial<GraderDeps> = {}): Promise<GradingHost> {
+export async function createGradingHost(poolSize = 0): Promise<GradingHost> {
   const sealing = await createSealingHost();
   const { host, manifests, store } = sealing;
   const { guestPath, isolatedPath, baseImage } = inject('setup');
   const engine = await host.engine();
   const slots = createGradingSlots({ dataDirectory: host.directory, guestPath, isolatedPath, libraryPath });
   const { installation } = host;
-  const containers = createGradingContainers({ engine, slots, installation, log });
+  const made = createGradingContainers({ engine, slots, installation, log });
+  const containers = createGradingPool({ containers: made, size: poolSize, log });
   const grader = createGrader({
     engine,
     containers,
@@ -53,10 +57,10 @@ export async function createGradingHost(change: Partial<GraderDeps> = {}): Promi
     reader: createReportReader(),
     defaultLimits: { cpus: 1, memoryBytes: 256 * mebibyte, diskBytes: 128 * mebibyte, pids: 64 },
     outputBytes: 65_536,
-    ...change,
+    log,
   });
   let count = 0;
-  const made: GradingHost = {
+  const whole: GradingHost = {
     ...sealing,
     engine,
     grader,
@@ -70,6 +74,11 @@ export async function createGradingHost(change: Partial<GraderDeps> = {}): Promi
         writeFileSync(join(folder, name), content);
       }
       return { folder: await readSample(folder), image: (await engine.image(baseImage)).id };
+    },
+    async close() {
+      await grader.settled();
+      await containers.close();
+      return host.close();
     },
     async submission({ folder, image }, script) {
       const session = await sealing.session(script, (await engine.image(image)).id);
@@ -88,10 +97,10 @@ export async function createGradingHost(change: Partial<GraderDeps> = {}): Promi
       return { verificationId: `ver-${count}`, sample: folder, image, submission, signal, phase() {}, ...options };
     },
     async grade(small, script, options) {
-      return grader.grade(made.order(small, await made.submission(small, script), options));
+      return grader.grade(whole.order(small, await whole.submission(small, script), options));
     },
   };
-  return made;
+  return whole;
 }
 
 function prefixed(tests: Readonly<Record<string, string>>): Record<string, string> {
