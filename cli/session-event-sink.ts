@@ -30,7 +30,9 @@ export function createSessionEventSink(context: Context): SessionEventSink {
       if (event.type === 'state' && event.message !== '') {
         context.note(`assay: the session is ${event.state}: ${event.message}`);
       } else if (event.type === 'shell') context.note(`assay: shell ${event.shellId} ${event.change.toLowerCase()}`);
-      else if (event.type === 'missing') context.note(`assay: ${event.message}`);
+      else if (event.type === 'verification') {
+        context.note(`assay: verification ${event.verificationId} ${event.verdict ?? event.status}`);
+      } else if (event.type === 'missing') context.note(`assay: ${event.message}`);
       else if ('executionId' in event) {
         if (event.type === 'started' || event.type === 'refused') summaries.set(event.executionId, event.summary);
         announce(event.executionId);

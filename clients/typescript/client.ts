@@ -5,6 +5,7 @@ import { createKeys, type Keys } from './keys.ts';
 import { createSamples, type Samples } from './samples.ts';
 import { createServer, type Server } from './server.ts';
 import { createSessions, type Sessions } from './sessions.ts';
+import { createVerifications, type Verifications } from './verifications.ts';
 
 export interface ClientOptions {
   /** Where the server listens, such as `http://127.0.0.1:7070`. */
@@ -23,6 +24,7 @@ export interface Client extends Disposable {
   readonly endpoint: string;
   readonly sessions: Sessions;
   readonly samples: Samples;
+  readonly verifications: Verifications;
   readonly keys: Keys;
   readonly server: Server;
   /** Breaks every open call and frees the connection. Sessions and commands go on. */
@@ -41,9 +43,11 @@ export function createClient(options: ClientOptions): Client {
     caller.close();
     connection.close();
   }
+  const verifications = createVerifications(connection.transport, caller);
   return {
     endpoint,
-    sessions: createSessions(connection, caller),
+    sessions: createSessions(connection, caller, verifications),
+    verifications,
     samples: createSamples(connection.transport, caller),
     keys: createKeys(connection.transport, caller),
     server: createServer(connection.transport, caller),

@@ -37,3 +37,13 @@ export type { Shell, ShellExecuteOptions, ShellRunOptions, ShellText } from './s
 export type { ShellInfo, ShellStateName } from './shell-info.ts';
 export type { OpenShellOptions } from './shells.ts';
 export type { Turn } from './turn.ts';
+export {
+  hasEnded,
+  type TestOutcomeName,
+  type TestResultInfo,
+  type VerdictName,
+  type VerificationInfo,
+  type VerificationResult,
+  type VerificationStatusName,
+} from './verification-info.ts';
+export type { ListVerificationsOptions, StartVerificationOptions, Verifications } from './verifications.ts';

@@ -3,6 +3,7 @@ import { SessionState, ShellChange, type SessionEvent as WireEvent } from '../..
 import { type ExecutionResult, type StreamName, toResult } from './execution-event.ts';
 import type { SessionStateName } from './session-info.ts';
 import { toDate } from './time.ts';
+import type { VerdictName, VerificationStatusName } from './verification-info.ts';
 
 /** What happened to a shell, as the server names it. */
 export type ShellChangeName = Exclude<keyof typeof ShellChange, 'UNSPECIFIED'>;
@@ -56,6 +57,15 @@ export type SessionEvent = Placed &
         readonly change: ShellChangeName;
         readonly timesOpened: number;
       }
+    /** A verification of the session is at this status now. */
+    | {
+        readonly type: 'verification';
+        readonly verificationId: string;
+        readonly status: VerificationStatusName;
+        readonly verdict: VerdictName | undefined;
+        readonly passed: number;
+        readonly total: number;
+      }
     /** The session has ended and its log cannot be read from here on. */
     | { readonly type: 'missing'; readonly message: string }
     | { readonly type: 'heartbeat'; readonly state: SessionStateName }
@@ -76,6 +86,12 @@ export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent
     case 'shell': {
       const { shellId, change, timesOpened } = event.value;
       return { ...placed, type: 'shell', shellId, change: ShellChange[change] as ShellChangeName, timesOpened };
+    }
+    case 'verification': {
+      const { verificationId, passed, total } = event.value;
+      const status = event.value.status as VerificationStatusName;
+      const verdict = event.value.verdict === '' ? undefined : (event.value.verdict as VerdictName);
+      return { ...placed, type: 'verification', verificationId, status, verdict, passed, total };
     }
     case 'missing':
       return { ...placed, type: 'missing', message: event.value.message };

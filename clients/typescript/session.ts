@@ -20,6 +20,8 @@ import type { Shell } from './shell.ts';
 import type { ShellInfo } from './shell-info.ts';
 import type { OpenShellOptions, Shells } from './shells.ts';
 import { toDuration } from './time.ts';
+import type { VerificationInfo } from './verification-info.ts';
+import type { StartVerificationOptions, Verifications } from './verifications.ts';
 
 export interface UpdateOptions {
   /** The new time to live, counted from now. */
@@ -68,6 +70,8 @@ export interface Session extends AsyncDisposable {
   follow(options?: FollowOptions): AsyncGenerator<SessionEvent, void, undefined>;
   /** What its executions, or one of them, did until now. */
   transcript(options?: TranscriptOptions): AsyncGenerator<TranscriptEvent, void, undefined>;
+  /** Seals what the session has changed and resolves with the verdict. `client.verifications` has more ways. */
+  verify(options?: StartVerificationOptions): Promise<VerificationInfo>;
   update(options: UpdateOptions): Promise<SessionInfo>;
   /** Freezes every process; no execution timeout runs meanwhile. */
   pause(): Promise<SessionInfo>;
@@ -83,12 +87,13 @@ export interface SessionParts {
   readonly executions: Executions;
   readonly shells: Shells;
   readonly log: SessionLog;
+  readonly verifications: Verifications;
 }
 
 export function createSessionHandle(
   rpc: Client<typeof SessionService>,
   caller: Caller,
-  { executions, shells, log }: SessionParts,
+  { executions, shells, log, verifications }: SessionParts,
   known: SessionInfo,
   handle: (info: SessionInfo) => Session,
 ): Session {
@@ -117,6 +122,7 @@ export function createSessionHandle(
     shells: shells.list,
     follow: log.follow,
     transcript: log.transcript,
+    verify: async (options) => verifications.ended((await verifications.start(sessionId, options)).id),
     update: (options) => learn(() => rpc.updateSession({ sessionId, ...toUpdateFields(options) })),
     pause: () => learn(() => rpc.pauseSession({ sessionId })),
     resume: () => learn(() => rpc.resumeSession({ sessionId })),

@@ -21,6 +21,7 @@ import {
 import { createSessionLog } from './session-log.ts';
 import { createShells } from './shells.ts';
 import { toDuration } from './time.ts';
+import type { Verifications } from './verifications.ts';
 
 export interface CreateSessionOptions {
   /** An image that the worker's engine has. Absent: the server's base image. */
@@ -58,7 +59,7 @@ export interface Sessions {
   list(options?: ListSessionsOptions): AsyncIterable<SessionInfo>;
 }
 
-export function createSessions(connection: Connection, caller: Caller): Sessions {
+export function createSessions(connection: Connection, caller: Caller, verifications: Verifications): Sessions {
   const rpc = createClient(SessionService, connection.transport);
   const executionRpc = createClient(ExecutionService, connection.transport);
   const shellRpc = createClient(ShellService, connection.transport);
@@ -68,7 +69,7 @@ export function createSessions(connection: Connection, caller: Caller): Sessions
     const executions = createExecutions(executionRpc, streams, caller, info.id);
     const shells = createShells(shellRpc, caller, executions, info.id);
     const log = createSessionLog(rpc, executionRpc, caller, info.id);
-    return createSessionHandle(rpc, caller, { executions, shells, log }, info, handle);
+    return createSessionHandle(rpc, caller, { executions, shells, log, verifications }, info, handle);
   }
 
   return {

@@ -30,6 +30,7 @@ import { createWarmPool } from './sandbox/warm-pool.ts';
 import { serveMetrics } from './server/metrics-server.ts';
 import { serveWorker } from './server/server.ts';
 import { createManifests } from './submission/manifests.ts';
+import { createWorkerVerifications } from './verification/worker-verifications.ts';
 import { warmKinds } from './warm-pool-setting.ts';
 
 const shutdownMs = 60_000;
@@ -122,7 +123,11 @@ async function main(config: WorkerConfig): Promise<void> {
   const caretaker = createCaretaker({ ...around, sandboxes });
   await caretaker.reconcile();
   await networks.settle();
-  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, samples, meter, log);
+  const verifications = await createWorkerVerifications(config, {
+    ...{ broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, defaultLimits, log },
+  });
+  const { seal } = verifications;
+  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, samples, seal, meter, log);
   const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
   const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);
@@ -136,6 +141,7 @@ async function main(config: WorkerConfig): Promise<void> {
       ...(cgroups.kind === 'none' ? [] : ['execution_cgroups']),
       ...(pool.capacity === 0 ? [] : ['warm_pool']),
       ...networks.capabilities,
+      ...verifications.capabilities,
     ],
     load: () => sandboxes.size,
     warm: pool,
@@ -146,11 +152,13 @@ async function main(config: WorkerConfig): Promise<void> {
     log,
   });
   caretaker.start();
+  await verifications.start();
   log.info({ address: server.address, worker_id: workerId, sandboxes: sandboxes.size }, 'ready');
 
   async function stop(mode: 'close' | 'keep'): Promise<void> {
     await registration.drain();
     registration.stop();
+    await verifications.stop();
     await caretaker.stop();
     await pool.drain();
     if (mode === 'close') {
@@ -162,6 +170,7 @@ async function main(config: WorkerConfig): Promise<void> {
     await sandboxes.handOver(error);
     await networks.close().catch((error) => log.error({ err: error }, 'packet rules could not be removed'));
     await server.close();
+    await verifications.close();
     await metrics?.close();
     await tracing?.close();
     await broker.close();

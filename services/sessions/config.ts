@@ -20,10 +20,13 @@ const schema = z.object({
   ASSAY_WORKER_TOKEN_FILE: z.string("expected a file that holds the workers' token"),
   ASSAY_BOOTSTRAP_KEY_FILE: z.string().optional(),
   ASSAY_DATASETS: z.string().regex(/\S/, 'expected a folder').default(shippedDatasets),
+  ASSAY_JOB_SWEEP_SECONDS: limit(1, 86_400, 30),
   ASSAY_SAMPLE_KEEP_SECONDS: limit(3_600, 31_536_000, 2_592_000),
   ASSAY_SAMPLE_STORE_BYTES: limit(mebibyte, 2 ** 50, 2_048 * mebibyte),
   ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   ASSAY_LIMIT_SESSIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
+  ASSAY_LIMIT_VERIFICATIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
+  ASSAY_LIMIT_SEAL_SECONDS: limit(1, 3_600, 120),
   ASSAY_LIMIT_COMMAND_BYTES: limit(1, mebibyte, mebibyte),
   ASSAY_LIMIT_INPUT_BYTES: limit(1, mebibyte, mebibyte),
   ASSAY_LIMIT_REQUEST_BYTES: limit(65_536, 64 * mebibyte, 4 * mebibyte),
@@ -49,6 +52,10 @@ const schema = z.object({
 /** What no request may exceed. Each has a variable of the same meaning. */
 export interface Limits {
   readonly sessionsPerProject: number;
+  /** Under way at one time. */
+  readonly verificationsPerProject: number;
+  /** For sealing a submission. */
+  readonly sealMs: number;
   readonly commandBytes: number;
   readonly inputBytes: number;
   readonly requestBytes: number;
@@ -83,6 +90,8 @@ export interface SessionsConfig {
   /** The folder of datasets. */
   readonly datasets: string;
   /** How the contents of samples are kept for workers. */
+  /** How often verifications without a job are looked for. */
+  readonly jobSweepMs: number;
   readonly sampleKeeping: { readonly keepMs: number; readonly maxBytes: number };
   readonly logLevel: string;
   readonly limits: Limits;
@@ -107,6 +116,7 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
     workerToken: readSecretFile(given.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE'),
     bootstrapKey: keyFile ? readSecretFile(keyFile, 'ASSAY_BOOTSTRAP_KEY_FILE') : undefined,
     datasets: resolve(given.ASSAY_DATASETS),
+    jobSweepMs: given.ASSAY_JOB_SWEEP_SECONDS * 1_000,
     sampleKeeping: {
       keepMs: given.ASSAY_SAMPLE_KEEP_SECONDS * 1_000,
       maxBytes: given.ASSAY_SAMPLE_STORE_BYTES,
@@ -114,6 +124,8 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
     logLevel: given.ASSAY_LOG_LEVEL,
     limits: {
       sessionsPerProject: given.ASSAY_LIMIT_SESSIONS_PER_PROJECT,
+      verificationsPerProject: given.ASSAY_LIMIT_VERIFICATIONS_PER_PROJECT,
+      sealMs: given.ASSAY_LIMIT_SEAL_SECONDS * 1_000,
       commandBytes: given.ASSAY_LIMIT_COMMAND_BYTES,
       inputBytes: given.ASSAY_LIMIT_INPUT_BYTES,
       requestBytes: given.ASSAY_LIMIT_REQUEST_BYTES,

@@ -1,11 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { KeyRecordSchema, SessionRecordSchema, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import {
+  KeyRecordSchema,
+  SessionRecordSchema,
+  VerificationRecordSchema,
+  WorkerRecordSchema,
+} from '../../gen/assay/events/v1/records_pb.js';
 import { ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import { KeyService } from '../../gen/assay/v1/key_pb.js';
 import { SampleService } from '../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { ShellService } from '../../gen/assay/v1/shell_pb.js';
+import { VerificationService } from '../../gen/assay/v1/verification_pb.js';
 import { Health } from '../../gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../gen/grpc/reflection/v1alpha/reflection_pb.js';
@@ -15,6 +21,7 @@ import { createNatsKeyStore } from '../shared/store/nats-key-store.ts';
 import { createNatsSampleStore } from '../shared/store/nats-sample-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsTranscriptReader } from '../shared/store/nats-transcript-store.ts';
+import { createNatsVerificationStore } from '../shared/store/nats-verification-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { createRecordView } from '../shared/store/record-view.ts';
 import type { Tracing } from '../shared/tracing.ts';
@@ -37,6 +44,7 @@ import { createSampleService } from './rpc/sample-service.ts';
 import { createServerService } from './rpc/server-service.ts';
 import { createSessionService } from './rpc/session-service.ts';
 import { createShellService } from './rpc/shell-service.ts';
+import { createVerificationService } from './rpc/verification-service.ts';
 import { createSampleBuilder } from './sample/build-sample.ts';
 import { createDatasetIndex } from './sample/dataset-index.ts';
 import { createSampleShelf } from './sample/sample-shelf.ts';
@@ -57,6 +65,8 @@ import { createWarmStart } from './session/warm-start.ts';
 import { createSessionFollower } from './transcript/session-follower.ts';
 import { createCursors } from './validation/cursor.ts';
 import { createPageTokens } from './validation/page-token.ts';
+import { createVerificationDirectory } from './verification/verification-directory.ts';
+import { openVerifications } from './verification/verifications.ts';
 import { createSharedStreams } from './worker/shared-stream.ts';
 import { createWorkerClient } from './worker/worker-client.ts';
 import { createWorkerDirectory, workerState } from './worker/worker-directory.ts';
@@ -114,6 +124,12 @@ export async function startSessions(
   const target = createExecutionTarget(sessions, workers);
   const streams = createExecutionStreams({ target, client, shared, limits });
 
+  const verifying = openVerifications({
+    ...{ broker, sessions, workers, client, target, tokens, limits, nowMs, log },
+    verifications: records.verifications,
+    sweepMs: config.jobSweepMs,
+  });
+
   const metrics = createMetrics({
     sessionStates: () => [...sessions.all()].map((record) => sessionOf(record).state),
     workerStates: () => workers.all().map(workerState),
@@ -151,6 +167,7 @@ export async function startSessions(
       router.service(ExecutionService, createExecutionService({ streams, target, follow, client, tokens, limits }));
       router.service(SampleService, createSampleService({ index: datasets, tokens, build }));
       router.service(ShellService, createShellService({ target, client, tokens }));
+      router.service(VerificationService, createVerificationService(verifying));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
       router.service(ServerService, createServerService(version, limits, workers));
       router.service(Health, createHealthService(health, new Set(served.map(({ typeName }) => typeName))));
@@ -174,6 +191,7 @@ export async function startSessions(
       closing = true;
       health.set(false);
       await server.close();
+      verifying.close();
       datasets.close();
       links.close();
       records.close();
@@ -187,15 +205,22 @@ async function openRecords(broker: Broker, config: SessionsConfig, log: Logger, 
   const keyView = createRecordView({ broker, bucket: 'assay_keys', schema: KeyRecordSchema, now, onError });
   const sessionView = createRecordView({ broker, bucket: 'assay_sessions', schema: SessionRecordSchema, now, onError });
   const workerView = createRecordView({ broker, bucket: 'assay_workers', schema: WorkerRecordSchema, now, onError });
+  const verificationView = createRecordView({
+    ...{ broker, bucket: 'assay_verifications', schema: VerificationRecordSchema, now, onError },
+  });
   const keys = createNatsKeyStore(broker);
-  const onEventLost = (error: unknown, sessionId: string): void =>
-    log.warn({ sessionId, err: error }, 'an event was lost');
+  const onEventLost = (error: unknown, id: string): void => log.warn({ id, err: error }, 'an event was lost');
   const sessions = createSessionDirectory(createNatsSessionStore({ broker, onEventLost }), sessionView);
+  const verifications = createVerificationDirectory(
+    createNatsVerificationStore({ broker, onEventLost }),
+    verificationView,
+  );
   const workers = createWorkerDirectory({ view: workerView, workers: createNatsWorkerStore(broker), broker, now });
   if (config.bootstrapKey !== undefined) await ensureBootstrapKey(keys, config.bootstrapKey);
-  await Promise.all([keyView.whenWarm(), sessionView.whenWarm(), workerView.whenWarm()]);
+  const views = [keyView, sessionView, workerView, verificationView];
+  await Promise.all(views.map((view) => view.whenWarm()));
   const close = (): void => {
-    for (const view of [keyView, sessionView, workerView]) view.close();
+    for (const view of views) view.close();
   };
-  return { keys, keyView, sessions, workers, close };
+  return { keys, keyView, sessions, verifications, workers, close };
 }

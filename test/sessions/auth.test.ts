@@ -1,14 +1,18 @@
-import type { DescMethod } from '@bufbuild/protobuf';
+import { create, type DescMethod } from '@bufbuild/protobuf';
 import { createClient, type Transport } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { VerificationRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
+import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
 import { requirementsByMethod, scopeTable } from '../../services/sessions/auth/scope-table.ts';
+import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
 
 let service: RunningService;
 let keys: { revoked: string; grader: string; agent: string; stranger: string; strangerKeyId: string };
 let sessionId: string;
+const verificationId = 'ver_01h455vb4pex5vsknk084sn02q';
 
 beforeAll(async () => {
   service = await runService({ env: { ASSAY_LIMIT_DENIALS_PER_SECOND: '100000' } });
@@ -25,6 +29,9 @@ beforeAll(async () => {
     strangerKeyId: stranger.keyId,
   };
   sessionId = (await sessions.createSession({})).session?.sessionId ?? '';
+  const verification = { verificationId, sessionId, status: VerificationStatus.CANCELLED };
+  const record = create(VerificationRecordSchema, { project: 'default', verification });
+  await createNatsVerificationStore({ broker: service.broker, onEventLost() {} }).create(record);
 });
 afterAll(() => service.stop());
 
@@ -43,6 +50,7 @@ async function call(method: DescMethod, transport: Transport): Promise<unknown> 
   const size = { rows: 24, columns: 80 };
   const request = {
     sessionId,
+    verificationId,
     executionId: 'x',
     shellId: 'x',
     program,
@@ -95,6 +103,9 @@ describe.each<Protocol>(['grpc', 'connect', 'grpc-web'])('over %s', (protocol) =
   test.each(guarded)('$name shows nothing to a key of another project', async ({ method, name }) => {
     const fields = method.input.fields.map((field) => field.name);
     if (fields.includes('session_id')) return expect(await denied(method, keys.stranger)).toBe('SESSION_NOT_FOUND');
+    if (fields.includes('verification_id')) {
+      return expect(await denied(method, keys.stranger)).toBe('VERIFICATION_NOT_FOUND');
+    }
     if (fields.includes('key_id')) return expect(await denied(method, keys.stranger)).toBe('KEY_NOT_FOUND');
     // What names no record: each is known here to answer for the caller's own project, or for none.
     const answered = [

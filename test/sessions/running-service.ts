@@ -8,6 +8,7 @@ import { KeyService, type Scope } from '../../gen/assay/v1/key_pb.js';
 import { SampleService } from '../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
+import { VerificationService } from '../../gen/assay/v1/verification_pb.js';
 import { readSessionsConfig, type SessionsConfig } from '../../services/sessions/config.ts';
 import { type Clock, type SessionsService, startSessions } from '../../services/sessions/service.ts';
 import { createLog } from '../../services/shared/log.ts';
@@ -97,6 +98,7 @@ export function clientsOf(transport: Transport) {
     executions: createClient(ExecutionService, transport),
     keys: createClient(KeyService, transport),
     samples: createClient(SampleService, transport),
+    verifications: createClient(VerificationService, transport),
     server: createClient(ServerService, transport),
   };
 }

@@ -64,7 +64,12 @@ export interface WorkerDouble {
   readonly heard: string[];
   advance(project: string, sessionId: string, event: SessionEvent): Promise<void>;
   /** Writes its registration once. */
-  register(change?: { capacity?: number; sessions?: number; draining?: boolean }): Promise<void>;
+  register(change?: {
+    capacity?: number;
+    sessions?: number;
+    draining?: boolean;
+    capabilities?: string[];
+  }): Promise<void>;
   /** Breaks every connection, as a crash would. */
   breakConnections(): void;
   stop(): Promise<void>;
@@ -83,7 +88,7 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
   const heard: string[] = [];
   const connections = new Set<ServerHttp2Session>();
   let stored: Stored<WorkerRecord> | undefined;
-  let registration = { capacity: 100, sessions: 0, draining: false };
+  let registration = { capacity: 100, sessions: 0, draining: false, capabilities: ['verification'] };
 
   const change = async (project: string, sessionId: string, event: SessionEvent): Promise<void> => {
     await sessions.update(project, sessionId, (record) => {

@@ -1,7 +1,12 @@
 import { setImmediate as letOthersRun } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
-import { type SessionEvent, SessionEventSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import {
+  type SessionEvent,
+  SessionEventSchema,
+  SessionState,
+  type VerificationChanged,
+} from '../../../gen/assay/v1/session_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Journal } from '../execution/journal.ts';
@@ -17,6 +22,8 @@ export interface SessionLog {
   tell(event: SessionEvent['event']): void;
   /** The sandbox is ready. Told once, however often it is taken up. */
   ready(): void;
+  /** A verification is at this status. Told once, however often it is heard of. */
+  verification(changed: VerificationChanged): void;
   /** Events from the cursor on. With `untilNow` it returns after what is there now; else it throws when the log closes. */
   follow(query: LogQuery & { untilNow: boolean }, signal: AbortSignal): AsyncGenerator<SessionEvent, void>;
   /** Ends the followers; they read on elsewhere. */
@@ -26,6 +33,18 @@ export interface SessionLog {
 export function createSessionLog(journal: Journal, records: readonly JournalRecord[], source: LogSource): SessionLog {
   const closing = new AbortController();
   let readyTold = records.some(({ record }) => record.case === 'event' && isReady(record.value));
+
+  const statuses = new Map<string, string>();
+  for (const { record } of records) {
+    if (record.case === 'event' && record.value.event.case === 'verification') noteStatus(record.value.event.value);
+  }
+
+  /** Whether this is news. */
+  function noteStatus({ verificationId, status }: VerificationChanged): boolean {
+    if (statuses.get(verificationId) === status) return false;
+    statuses.set(verificationId, status);
+    return true;
+  }
 
   function tell(event: SessionEvent['event']): void {
     const told = create(SessionEventSchema, { time: timestampNow(), event });
@@ -87,6 +106,9 @@ export function createSessionLog(journal: Journal, records: readonly JournalReco
     ready() {
       if (!readyTold) tell({ case: 'state', value: stateOf(SessionState.READY) });
       readyTold = true;
+    },
+    verification(value) {
+      if (noteStatus(value)) tell({ case: 'verification', value });
     },
     async *follow(query, signal) {
       closing.signal.throwIfAborted();

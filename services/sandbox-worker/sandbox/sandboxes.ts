@@ -9,6 +9,7 @@ import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import { stateOf } from '../log/session-log.ts';
 import type { Meter } from '../meter.ts';
 import type { Networks } from '../network/networks.ts';
+import type { SealSource } from '../submission/seal.ts';
 import type { Burial } from './burial.ts';
 import { type Origin, originOf } from './fork.ts';
 import type { RecordKeeper } from './record-keeper.ts';
@@ -16,6 +17,7 @@ import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
 import { guestTimeoutMs, type SandboxMaker, type SandboxPlan } from './sandbox-maker.ts';
 import type { SessionImages } from './session-images.ts';
 import type { Slots } from './slot.ts';
+import { whileStill } from './standstill.ts';
 import { createTurns } from './turns.ts';
 import type { WarmPool } from './warm-pool.ts';
 import { createWarmStart } from './warm-start.ts';
@@ -64,6 +66,8 @@ export interface Sandboxes {
   pause(project: string, sessionId: string): Promise<void>;
   resume(project: string, sessionId: string): Promise<void>;
   refresh(project: string, sessionId: string): Promise<void>;
+  /** The session's container, and a way to have it stand still, for whoever takes what it has changed. */
+  sealSource(project: string, sessionId: string): SealSource;
   /** Lets go of every sandbox and leaves it running for the next worker. */
   handOver(error: DomainError): Promise<void>;
 }
@@ -252,6 +256,17 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       const sandbox = sandboxes.find(sessionId);
       const record = await records.get(project, sessionId);
       if (record?.session !== undefined && !isTerminal(record.session.state)) follow(sandbox, record.session);
+    },
+    sealSource(project, sessionId) {
+      const sandbox = (): Sandbox => {
+        const found = sandboxes.find(sessionId);
+        if (found.project === project) return found;
+        throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
+      };
+      return {
+        containerId: sandbox().file.containerId,
+        whileStill: (work) => exclusively(sessionId, () => whileStill(engine, sandbox(), work)),
+      };
     },
     async handOver(error) {
       const sandboxes = [...live.values()];

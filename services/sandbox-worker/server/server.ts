@@ -17,6 +17,7 @@ import { toConnectError } from '../../shared/rpc-error.ts';
 import type { Meter } from '../meter.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import type { SessionSealer } from '../verification/session-sealer.ts';
 import { refuse } from './event-stream.ts';
 import { createHotStreams } from './hot-streams.ts';
 import { createUnaryCalls } from './unary-calls.ts';
@@ -38,6 +39,7 @@ export async function serveWorker(
   token: string,
   sandboxes: Sandboxes,
   samples: WorkerSamples,
+  seal: SessionSealer,
   meter: Meter,
   log: Logger,
 ): Promise<WorkerServer> {
@@ -50,7 +52,7 @@ export async function serveWorker(
       throw toConnectError(error, report);
     }
   };
-  const handlers = createWorkerService(sandboxes, samples);
+  const handlers = createWorkerService(sandboxes, samples, seal);
   const rest = connectNodeAdapter({
     routes: (router) => router.service(WorkerService, handlers),
     interceptors: [mapErrors],

@@ -8,6 +8,7 @@ import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { shellViewOf } from '../shell/shell-view.ts';
+import type { SessionSealer } from '../verification/session-sealer.ts';
 import { createSampleCalls } from './sample-calls.ts';
 
 const pageLimit = 1_000;
@@ -16,7 +17,7 @@ const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed 
 /** What does not carry output: hot-streams.ts has the rest. */
 export type WorkerHandlers = Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'executeMany' | 'attach'>;
 
-export function createWorkerService(sandboxes: Sandboxes, samples: WorkerSamples): WorkerHandlers {
+export function createWorkerService(sandboxes: Sandboxes, samples: WorkerSamples, seal: SessionSealer): WorkerHandlers {
   function executionOf(request: { sessionId: string; executionId: string } | undefined): Execution {
     const { sessionId, executionId } = required(request);
     return sandboxOf(sessionId).executions.find(executionId);
@@ -37,6 +38,7 @@ export function createWorkerService(sandboxes: Sandboxes, samples: WorkerSamples
 
   return {
     ...createSampleCalls(samples),
+    sealSubmission: ({ project, sessionId, requiredAssurance }) => seal(project, sessionId, requiredAssurance),
     async createSandbox({ project, sessionId }) {
       await sandboxes.create(project, sessionId);
       return {};

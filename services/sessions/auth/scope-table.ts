@@ -5,6 +5,7 @@ import { SampleService } from '../../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
 import { ShellService } from '../../../gen/assay/v1/shell_pb.js';
+import { VerificationService } from '../../../gen/assay/v1/verification_pb.js';
 import { Health } from '../../../gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../../gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../../gen/grpc/reflection/v1alpha/reflection_pb.js';
@@ -52,6 +53,15 @@ const sampleRows: Rows<typeof SampleService> = {
   downloadSample: 'key',
   buildSample: 'key',
 };
+/** Reading and regrading need no more than a key: what it is told of hidden tests depends on its scope. */
+const verificationRows: Rows<typeof VerificationService> = {
+  startVerification: 'agent',
+  getVerification: 'key',
+  listVerifications: 'key',
+  watchVerification: 'key',
+  cancelVerification: 'agent',
+  regradeSubmission: 'key',
+};
 const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key' };
 const healthRows: Rows<typeof Health> = { check: 'nothing', watch: 'nothing' };
 const reflectionRows: Rows<typeof ServerReflection> = { serverReflectionInfo: 'key' };
@@ -62,6 +72,7 @@ export const scopeTable: readonly (readonly [DescService, Readonly<Record<string
   [ExecutionService, executionRows],
   [SampleService, sampleRows],
   [ShellService, shellRows],
+  [VerificationService, verificationRows],
   [KeyService, keyRows],
   [ServerService, serverRows],
   [Health, healthRows],

@@ -9,7 +9,8 @@ import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as Cancel
 import type { ResourceLimits, SessionEvent } from "../../v1/session_pb.js";
 import type { CloseShellRequest as CloseShellRequest$1, CloseShellResponse as CloseShellResponse$1, GetShellRequest as GetShellRequest$1, GetShellResponse as GetShellResponse$1, ListShellsRequest as ListShellsRequest$1, ListShellsResponse as ListShellsResponse$1, OpenShellRequest as OpenShellRequest$1, OpenShellResponse as OpenShellResponse$1 } from "../../v1/shell_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { BuildProgress, BuiltImage } from "../../v1/sample_pb.js";
+import type { Assurance, BuildProgress, BuiltImage } from "../../v1/sample_pb.js";
+import type { SubmissionInfo, VerificationDigests } from "../../v1/verification_pb.js";
 
 /**
  * Describes the file assay/worker/v1/worker.proto.
@@ -1644,6 +1645,81 @@ export declare type BuildSampleImageResponse = Message<"assay.worker.v1.BuildSam
 export declare const BuildSampleImageResponseSchema: GenMessage<BuildSampleImageResponse>;
 
 /**
+ * SealSubmissionRequest names the session.
+ *
+ * @generated from message assay.worker.v1.SealSubmissionRequest
+ */
+export declare type SealSubmissionRequest = Message<"assay.worker.v1.SealSubmissionRequest"> & {
+  /**
+   * The project the session belongs to.
+   *
+   * @generated from field: string project = 1;
+   */
+  project: string;
+
+  /**
+   * The session's id.
+   *
+   * @generated from field: string session_id = 2;
+   */
+  sessionId: string;
+
+  /**
+   * The weakest level that is good enough; a sample that cannot reach it is refused before anything is done.
+   *
+   * @generated from field: assay.v1.Assurance required_assurance = 3;
+   */
+  requiredAssurance: Assurance;
+};
+
+/**
+ * Describes the message assay.worker.v1.SealSubmissionRequest.
+ * Use `create(SealSubmissionRequestSchema)` to create a new message.
+ */
+export declare const SealSubmissionRequestSchema: GenMessage<SealSubmissionRequest>;
+
+/**
+ * SealSubmissionResponse tells what was sealed, and by which rules.
+ *
+ * @generated from message assay.worker.v1.SealSubmissionResponse
+ */
+export declare type SealSubmissionResponse = Message<"assay.worker.v1.SealSubmissionResponse"> & {
+  /**
+   * What is graded, and by what. The submission's digest is empty where it could not be taken.
+   *
+   * @generated from field: assay.v1.VerificationDigests digests = 1;
+   */
+  digests?: VerificationDigests | undefined;
+
+  /**
+   * What was sealed.
+   *
+   * @generated from field: assay.v1.SubmissionInfo submission = 2;
+   */
+  submission?: SubmissionInfo | undefined;
+
+  /**
+   * How far a verdict can be trusted.
+   *
+   * @generated from field: assay.v1.Assurance assurance = 3;
+   */
+  assurance: Assurance;
+
+  /**
+   * Why what was found is no submission, in a sentence. Empty: it was sealed.
+   *
+   * @generated from field: string violation = 4;
+   */
+  violation: string;
+};
+
+/**
+ * Describes the message assay.worker.v1.SealSubmissionResponse.
+ * Use `create(SealSubmissionResponseSchema)` to create a new message.
+ */
+export declare const SealSubmissionResponseSchema: GenMessage<SealSubmissionResponse>;
+
+/**
  * WorkerService is what a sandbox-worker does for the sessions service. Every call carries the worker's token.
  *
  * @generated from service assay.worker.v1.WorkerService
@@ -1858,6 +1934,16 @@ export declare const WorkerService: GenService<{
     methodKind: "unary";
     input: typeof CloseShellRequestSchema;
     output: typeof CloseShellResponseSchema;
+  },
+  /**
+   * SealSubmission takes what a session changed, by the rules of its sample, and stores it under its digest.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.SealSubmission
+   */
+  sealSubmission: {
+    methodKind: "unary";
+    input: typeof SealSubmissionRequestSchema;
+    output: typeof SealSubmissionResponseSchema;
   },
   /**
    * BuildSampleImage makes the image of a sample whose contents are in the store, unless it is there. Whoever asks while it is being built joins.

@@ -1,0 +1,68 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { durationFromMs } from '@bufbuild/protobuf/wkt';
+import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
+import type { SealSubmissionResponseSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import { weakest } from '../../shared/sample/run-plan.ts';
+import type { SampleCache } from '../sample/sample-cache.ts';
+import type { RecordKeeper } from '../sandbox/record-keeper.ts';
+import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import { rulesOf } from '../submission/rules.ts';
+import type { Sealer } from '../submission/seal.ts';
+
+export interface SessionSealerDeps {
+  readonly sandboxes: Pick<Sandboxes, 'sealSource'>;
+  readonly records: Pick<RecordKeeper, 'get'>;
+  readonly samples: SampleCache;
+  readonly sealer: Sealer;
+}
+
+/** Seals what a session has changed, by the rules of its sample. */
+export type SessionSealer = (
+  project: string,
+  sessionId: string,
+  required: Assurance,
+) => Promise<MessageInitShape<typeof SealSubmissionResponseSchema>>;
+
+export function createSessionSealer({ sandboxes, records, samples, sealer }: SessionSealerDeps): SessionSealer {
+  return async (project, sessionId, required) => {
+    const sample = (await records.get(project, sessionId))?.session?.sample;
+    if (sample === undefined) {
+      const message = `session ${sessionId} was made from no sample, so there is nothing to grade it by`;
+      throw new DomainError('NO_SAMPLE', message, { session_id: sessionId });
+    }
+    const folder = await samples.folder(sample.contentDigest);
+    const assurance = assuranceOf(folder);
+    checkAssurance(assurance, required, folder);
+    const { environment, verification } = folder.sample;
+    const rules = rulesOf(environment.workdir, verification);
+    const sealed = await sealer.seal(sandboxes.sealSource(project, sessionId), rules);
+    const { content, image, verification: grading } = folder.digests;
+    const digests = { sample: content, image, verification: grading };
+    const pause = durationFromMs(Math.round(sealed.stillMs));
+    if (sealed.kind === 'invalid') {
+      const { reason, message } = sealed.finding;
+      return { digests, submission: { pause }, assurance, violation: `${reason}: ${message}` };
+    }
+    const { digest, bytes, files, deletions } = sealed;
+    return {
+      digests: { ...digests, submission: digest },
+      submission: { bytes: BigInt(bytes), files, deletions, pause },
+      assurance,
+    };
+  };
+}
+
+/** The weakest level among the tests that must pass. */
+function assuranceOf({ sample: { verification } }: SampleFolder): Assurance {
+  const needed = [verification.fail_to_pass, verification.pass_to_pass];
+  return Assurance[weakest(needed.flatMap((role) => role?.assurance ?? []))];
+}
+
+/** The numbers grow as the levels get weaker. */
+function checkAssurance(found: Assurance, required: Assurance, { sample }: SampleFolder): void {
+  if (required === Assurance.UNSPECIFIED || found <= required) return;
+  const message = `required_assurance: found ${Assurance[required]}, and ${sample.dataset}/${sample.id} reaches ${Assurance[found]}; require that, or use another sample`;
+  throw new DomainError('ASSURANCE_NOT_REACHED', message, { field: 'required_assurance', reached: Assurance[found] });
+}

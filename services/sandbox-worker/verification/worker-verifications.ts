@@ -1,0 +1,107 @@
+import { join } from 'node:path';
+import type { Logger } from '../../shared/log.ts';
+import type { Broker } from '../../shared/store/broker.ts';
+import { createNatsJobSource } from '../../shared/store/nats-job-queue.ts';
+import { createNatsResultStore } from '../../shared/store/nats-result-store.ts';
+import { createNatsVerificationStore } from '../../shared/store/nats-verification-store.ts';
+import { createNatsSubmissionObjects } from '../../shared/store/submission-objects.ts';
+import type { WorkerConfig } from '../config.ts';
+import type { ContainerLimits, Engine } from '../docker/engine.ts';
+import { createWorkerGradings } from '../grading/worker-gradings.ts';
+import type { WorkerSamples } from '../sample/worker-samples.ts';
+import type { RecordKeeper } from '../sandbox/record-keeper.ts';
+import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import type { Manifests } from '../submission/manifests.ts';
+import { createSealer } from '../submission/seal.ts';
+import { createSubmissionThreads } from '../submission/submission-threads.ts';
+import { createJobHandler } from './job-handler.ts';
+import { startJobLoop } from './job-loop.ts';
+import { createSessionSealer, type SessionSealer } from './session-sealer.ts';
+import { createSharedSubmissions } from './shared-submissions.ts';
+import { createVerificationLog } from './verification-log.ts';
+
+/** What the worker does for verifications: it seals those of its sessions, and grades those of anybody's. */
+export interface WorkerVerifications {
+  readonly seal: SessionSealer;
+  readonly capabilities: readonly string[];
+  /** Removes what an earlier life left, and takes jobs from then on. */
+  start(): Promise<void>;
+  /** Gives back what is being graded. */
+  stop(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface WorkerVerificationsDeps {
+  readonly broker: Broker;
+  readonly engine: Engine;
+  readonly manifests: Manifests;
+  readonly samples: WorkerSamples;
+  readonly sandboxes: Sandboxes;
+  readonly records: RecordKeeper;
+  readonly dataDirectory: string;
+  readonly workerId: string;
+  readonly defaultLimits: ContainerLimits;
+  readonly log: Logger;
+}
+
+export async function createWorkerVerifications(
+  config: WorkerConfig,
+  deps: WorkerVerificationsDeps,
+): Promise<WorkerVerifications> {
+  const { broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, log } = deps;
+  const threads = createSubmissionThreads(config.ASSAY_VERIFICATION_SLOTS + 1);
+  const submissions = createSharedSubmissions({
+    objects: await createNatsSubmissionObjects(broker, {
+      keepMs: config.ASSAY_SUBMISSION_KEEP_SECONDS * 1_000,
+      maxBytes: config.ASSAY_SUBMISSION_STORE_BYTES,
+      replicas: config.ASSAY_NATS_REPLICAS,
+    }),
+    directory: join(dataDirectory, 'submissions'),
+    maxBytes: config.ASSAY_SUBMISSION_CACHE_BYTES,
+  });
+  const results = await createNatsResultStore(broker, {
+    keepMs: config.ASSAY_RESULT_KEEP_SECONDS * 1_000,
+    maxBytes: config.ASSAY_RESULT_STORE_BYTES,
+    replicas: config.ASSAY_NATS_REPLICAS,
+  });
+  const sealer = createSealer({
+    ...{ engine, manifests, store: submissions, threads },
+    stagingDirectory: join(dataDirectory, 'sealing'),
+    timeoutMs: config.ASSAY_SEAL_SECONDS * 1_000,
+  });
+  const store = createNatsVerificationStore({
+    broker,
+    onEventLost: (error, id) => log.warn({ verification_id: id, err: error }, 'an event could not be published'),
+  });
+  const gradings = createWorkerGradings({ ...deps, config, threads });
+  const ackWaitMs = config.ASSAY_JOB_ACK_SECONDS * 1_000;
+  const jobs = createNatsJobSource({ broker, ackWaitMs });
+  const handler =
+    gradings &&
+    createJobHandler({
+      ...{ store, results, submissions, jobs, workerId, ackWaitMs, log, grader: gradings.grader },
+      samples: samples.cache,
+      images: samples.images,
+      attempts: config.ASSAY_VERIFICATION_ATTEMPTS,
+    });
+  const tell = createVerificationLog(() => sandboxes.live);
+  const unwatch = store.watch((record) => {
+    tell(record);
+    handler?.look(record);
+  });
+  let loop: ReturnType<typeof startJobLoop> | undefined;
+  return {
+    seal: createSessionSealer({ sandboxes, records, samples: samples.cache, sealer }),
+    capabilities: gradings === undefined ? [] : ['verification'],
+    async start() {
+      await gradings?.sweep();
+      if (handler !== undefined) loop = startJobLoop({ jobs, handler, slots: config.ASSAY_VERIFICATION_SLOTS, log });
+    },
+    stop: async () => loop?.stop(),
+    async close() {
+      unwatch();
+      await gradings?.close();
+      await threads.close();
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
+import {
+  type ListVerificationsRequest,
+  type RegradeSubmissionRequest,
+  type StartVerificationRequest,
+  VerificationStatus,
+} from '../../../gen/assay/v1/verification_pb.js';
+import { verificationIdShape } from '../verification/verification-id.ts';
+import { checkCount, invalid, show } from './field.ts';
+import { checkRequestId, checkSessionId } from './identifier.ts';
+import { checkPageSize } from './session-request.ts';
+
+const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const statusCount = 16;
+
+export function checkStartVerificationRequest(request: StartVerificationRequest): void {
+  checkSessionId(request.sessionId);
+  checkRequestId(request.requestId);
+  if (Assurance[request.requiredAssurance] === undefined) {
+    const expected = 'ISOLATED, IN_PROCESS, FORK, SHARED or nothing';
+    throw invalid('required_assurance', `found ${request.requiredAssurance}`, expected);
+  }
+}
+
+export function checkRegradeSubmissionRequest(request: RegradeSubmissionRequest): void {
+  checkVerificationId(request.verificationId);
+  checkRequestId(request.requestId);
+}
+
+export function checkListVerificationsRequest(request: ListVerificationsRequest): void {
+  checkPageSize(request.pageSize);
+  if (request.sessionId !== '') checkSessionId(request.sessionId);
+  for (const [field, name] of [
+    ['dataset', request.dataset],
+    ['sample_id', request.sampleId],
+  ] as const) {
+    if (name !== '' && !nameShape.test(name)) throw invalid(field, `found ${show(name)}`, 'a name, or nothing for all');
+  }
+  checkCount('statuses', request.statuses.length, statusCount);
+  for (const status of request.statuses) {
+    if (status === VerificationStatus.UNSPECIFIED || VerificationStatus[status] === undefined) {
+      throw invalid('statuses', `found ${status}`, 'statuses of a verification');
+    }
+  }
+}
+
+export function checkVerificationId(value: string): void {
+  if (verificationIdShape.test(value)) return;
+  const expected = 'the id that StartVerification returned, ver_ and 26 characters';
+  throw invalid('verification_id', `found ${show(value)}`, expected);
+}

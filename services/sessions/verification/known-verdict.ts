@@ -1,0 +1,39 @@
+import { clone } from '@bufbuild/protobuf';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type VerificationDigests, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import { verificationOf } from '../../shared/verification/verification-status.ts';
+
+/**
+ * A record of the project with a verdict on the same submission, graded the same way in the same image. Only a verdict
+ * that is the agent's doing is one: nothing is known where the service or the sample failed.
+ */
+export function knownVerdict(
+  records: readonly VerificationRecord[],
+  digests: VerificationDigests,
+): VerificationRecord | undefined {
+  if (digests.submission === '') return undefined;
+  return records.find((record) => {
+    const { status, result, reusedFrom, digests: of } = verificationOf(record);
+    if (status !== VerificationStatus.COMPLETED || result?.trainable !== true || reusedFrom !== '') return false;
+    return (
+      of?.submission === digests.submission && of.verification === digests.verification && of.image === digests.image
+    );
+  });
+}
+
+/** Ends a record that was to be PENDING with the verdict of another. */
+export function reuse(record: VerificationRecord, known: VerificationRecord): VerificationRecord {
+  const next = clone(VerificationRecordSchema, record);
+  const verification = verificationOf(next);
+  const { verificationId, result, workerId } = verificationOf(clone(VerificationRecordSchema, known));
+  next.resultObject = known.resultObject;
+  verification.status = VerificationStatus.COMPLETED;
+  verification.reusedFrom = verificationId;
+  verification.workerId = workerId;
+  if (verification.createTime !== undefined) verification.endTime = verification.createTime;
+  if (result !== undefined) {
+    result.reused = true;
+    verification.result = result;
+  }
+  return next;
+}

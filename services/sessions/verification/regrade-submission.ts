@@ -1,0 +1,56 @@
+import { clone, create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import {
+  type RegradeSubmissionRequest,
+  RegradeSubmissionRequestSchema,
+  VerificationSchema,
+  VerificationStatus,
+} from '../../../gen/assay/v1/verification_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import { verificationOf } from '../../shared/verification/verification-status.ts';
+import type { VerificationDirectory } from './verification-directory.ts';
+import type { VerificationOnce } from './verification-once.ts';
+
+export interface RegraderDeps {
+  readonly verifications: VerificationDirectory;
+  readonly once: VerificationOnce;
+  /** Whether a submission is still kept. */
+  readonly isKept: (digest: string) => Promise<boolean>;
+  readonly nowMs: () => number;
+}
+
+/** Grades a kept submission again. Its verdict is never a reused one. */
+export type Regrader = (project: string, request: RegradeSubmissionRequest) => Promise<VerificationRecord>;
+
+export function createRegrader({ verifications, once, isKept, nowMs }: RegraderDeps): Regrader {
+  return async (project, request) => {
+    const earlier = verificationOf(await verifications.fresh(project, request.verificationId));
+    return once(project, RegradeSubmissionRequestSchema, request, async (verificationId, requestDigest) => {
+      const { digests, submission, sessionId, dataset, sampleId, sampleVersion, assurance } = clone(
+        VerificationSchema,
+        earlier,
+      );
+      const digest = digests?.submission ?? '';
+      if (digest === '' || !(await isKept(digest))) throw notKept(earlier.verificationId, digest);
+      return create(VerificationRecordSchema, {
+        project,
+        requestDigest,
+        verification: {
+          ...{ verificationId, sessionId, dataset, sampleId, sampleVersion, assurance },
+          status: VerificationStatus.PENDING,
+          regradeOf: earlier.verificationId,
+          createTime: timestampFromMs(nowMs()),
+          ...(digests && { digests }),
+          ...(submission && { submission }),
+        },
+      });
+    });
+  };
+}
+
+function notKept(verificationId: string, digest: string): DomainError {
+  const why = digest === '' ? 'it had none that could be taken' : 'it was kept for a time, which has passed';
+  const message = `verification ${verificationId} has no submission to grade again: ${why}`;
+  return new DomainError('SUBMISSION_NOT_FOUND', message, { verification_id: verificationId });
+}

@@ -1,0 +1,58 @@
+import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import type { VerificationDirectory } from './verification-directory.ts';
+
+/** The record as it is, at every change, and unchanged as a sign of life; ends after a final one. */
+export type VerificationWatcher = (
+  project: string,
+  verificationId: string,
+  signal: AbortSignal,
+) => AsyncGenerator<VerificationRecord, void>;
+
+const signOfLifeMs = 10_000;
+
+export function createVerificationWatcher(verifications: VerificationDirectory): VerificationWatcher {
+  return async function* (project, verificationId, signal) {
+    let next = Promise.withResolvers<void>();
+    const news: VerificationRecord[] = [];
+    const unsubscribe = verifications.subscribe(project, verificationId, (record) => {
+      news.push(record);
+      next.resolve();
+    });
+    // A caller that vanishes may leave this parked for ever.
+    signal.addEventListener('abort', unsubscribe);
+    try {
+      let now = await verifications.fresh(project, verificationId);
+      // What was seen before it was read is in it.
+      news.length = 0;
+      for (;;) {
+        yield now;
+        if (isFinal(verificationOf(now).status)) return;
+        if (news.length === 0) {
+          next = Promise.withResolvers();
+          await wait(next.promise, signal);
+        }
+        // Asked again where nothing was heard: the view is behind while the broker is away.
+        now = news.shift() ?? (await verifications.fresh(project, verificationId));
+      }
+    } finally {
+      signal.removeEventListener('abort', unsubscribe);
+      unsubscribe();
+    }
+  };
+}
+
+/** Until there is news, or it is time for a sign of life. Throws the signal's reason. */
+async function wait(news: Promise<void>, signal: AbortSignal): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, signOfLifeMs);
+  const abort = (): void => late.reject(signal.reason);
+  signal.addEventListener('abort', abort);
+  try {
+    signal.throwIfAborted();
+    await Promise.race([news, late.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', abort);
+  }
+}

@@ -1,0 +1,193 @@
+import { create } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { VerificationRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { Scope } from '../../gen/assay/v1/key_pb.js';
+import { Assurance } from '../../gen/assay/v1/sample_pb.js';
+import { SessionSampleSchema } from '../../gen/assay/v1/session_pb.js';
+import {
+  Verdict,
+  type Verification,
+  VerificationResultSchema,
+  VerificationStatus,
+} from '../../gen/assay/v1/verification_pb.js';
+import { DomainError } from '../../services/shared/domain-error.ts';
+import { createNatsJobQueue } from '../../services/shared/store/nats-job-queue.ts';
+import { createNatsResultStore } from '../../services/shared/store/nats-result-store.ts';
+import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
+import type { VerificationStore } from '../../services/shared/store/verification-store.ts';
+import { reasonOf } from './reason.ts';
+import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
+import type { WorkerDouble } from './worker-double.ts';
+
+let service: RunningService;
+let worker: WorkerDouble;
+let api: ReturnType<typeof clientsOf>;
+let store: VerificationStore;
+let sessionId: string;
+let sealed = 0;
+let submission = '';
+
+const digest = (letter: string): string => `sha256:${letter.repeat(64)}`;
+const jobs = () => createNatsJobQueue(service.broker);
+
+beforeAll(async () => {
+  service = await runService({
+    env: { ASSAY_JOB_SWEEP_SECONDS: '1', ASSAY_LIMIT_VERIFICATIONS_PER_PROJECT: '6' },
+  });
+  worker = await service.addWorker({ heartbeatMs: 1_000 });
+  api = clientsOf(service.transport(adminKey));
+  store = createNatsVerificationStore({ broker: service.broker, onEventLost() {} });
+  sessionId = (await api.sessions.createSession({})).session?.sessionId ?? '';
+  await service.sessions.update('default', sessionId, (record) => {
+    if (record.session === undefined) return undefined;
+    const named = { dataset: 'd', sampleId: 's', version: '1', contentDigest: digest('c') };
+    const sample = create(SessionSampleSchema, named);
+    return { ...record, session: { ...record.session, sample } };
+  });
+});
+afterAll(() => service.stop());
+beforeEach(() => {
+  submission = digest((sealed % 16).toString(16));
+  worker.calls.sealSubmission = () => {
+    sealed += 1;
+    const digests = { submission, sample: digest('c'), verification: digest('d'), image: digest('e') };
+    return { digests, submission: { bytes: 3n, files: 1 }, assurance: Assurance.ISOLATED, violation: '' };
+  };
+});
+
+async function start(more: { force?: boolean; requestId?: string } = {}): Promise<Verification> {
+  const { verification } = await api.verifications.startVerification({ sessionId, ...more });
+  if (verification === undefined) throw new Error('no verification');
+  return verification;
+}
+
+/** What a worker does at the end. */
+async function end({ verificationId }: Verification, verdict = Verdict.PASSED): Promise<void> {
+  const results = await createNatsResultStore(service.broker, { keepMs: 3_600_000, maxBytes: 2 ** 24, replicas: 1 });
+  const result = create(VerificationResultSchema, { verdict, isSuccess: verdict === Verdict.PASSED, trainable: true });
+  const object = `default/${verificationId}`;
+  await results.put(object, { ...result, passes: ['a hidden test'] });
+  await store.change('default', verificationId, {
+    ...{ type: 'claimed', claim: 'c', over: '', workerId: 'w', sequence: 1n, atMs: 1 },
+  });
+  await store.change('default', verificationId, { type: 'ended', claim: 'c', error: false, result, object, atMs: 2 });
+}
+
+describe('starting', () => {
+  test('seals, records and queues, and the same request id does it once', async () => {
+    const before = sealed;
+    const [first, second] = await Promise.all([start({ requestId: 'r1' }), start({ requestId: 'r1' })]);
+    expect(second.verificationId).toBe(first.verificationId);
+    expect(first).toMatchObject({
+      status: VerificationStatus.PENDING,
+      dataset: 'd',
+      sampleId: 's',
+      sampleVersion: '1',
+    });
+    expect(await jobs().holds('default', first.verificationId)).toBe(true);
+    const third = await start({ requestId: 'r1' });
+    expect(third.verificationId).toBe(first.verificationId);
+    expect(sealed - before).toBeLessThanOrEqual(2);
+    const other = await api.verifications
+      .startVerification({ sessionId, requestId: 'r1', force: true })
+      .catch((e) => e);
+    expect(reasonOf(other)).toBe('REQUEST_ID_REUSED');
+    await api.verifications.cancelVerification({ verificationId: first.verificationId });
+  });
+
+  test('gives the known verdict on the same submission, unless it is told to grade', async () => {
+    submission = digest('9');
+    const first = await start();
+    await end(first, Verdict.FAILED);
+    const reused = await start();
+    expect(reused).toMatchObject({ status: VerificationStatus.COMPLETED, reusedFrom: first.verificationId });
+    expect(reused.result).toMatchObject({ verdict: Verdict.FAILED, reused: true, passes: ['a hidden test'] });
+    expect(await jobs().holds('default', reused.verificationId)).toBe(false);
+    const forced = await start({ force: true });
+    expect(forced.status).toBe(VerificationStatus.PENDING);
+    await api.verifications.cancelVerification({ verificationId: forced.verificationId });
+  });
+
+  test('has the verdict at once where there is nothing to grade, and says what the worker said where it refuses', async () => {
+    const digests = { sample: digest('c'), verification: digest('d'), image: digest('e') };
+    worker.calls.sealSubmission = () => ({ digests, violation: 'SPECIAL_FILE: pipe: a FIFO' });
+    const invalid = await start();
+    expect(invalid).toMatchObject({ status: VerificationStatus.COMPLETED });
+    expect(invalid.result).toMatchObject({ verdict: Verdict.INVALID_SUBMISSION, reason: 'SPECIAL_FILE: pipe: a FIFO' });
+    worker.calls.sealSubmission = () => {
+      throw new DomainError('ASSURANCE_NOT_REACHED', 'it reaches IN_PROCESS');
+    };
+    expect(reasonOf(await start().catch((e) => e))).toBe('ASSURANCE_NOT_REACHED');
+    const bare = (await api.sessions.createSession({})).session?.sessionId ?? '';
+    const error = await api.verifications.startVerification({ sessionId: bare }).catch((e) => e);
+    expect(reasonOf(error)).toBe('NO_SAMPLE');
+  });
+
+  test('is refused over the quota', async () => {
+    const started = await Promise.all(Array.from({ length: 6 }, () => start({ force: true })));
+    expect(reasonOf(await start({ force: true }).catch((e) => e))).toBe('VERIFICATION_QUOTA');
+    for (const { verificationId } of started) await api.verifications.cancelVerification({ verificationId });
+    const again = await start({ force: true });
+    await api.verifications.cancelVerification({ verificationId: again.verificationId });
+  });
+});
+
+test('a record without a job gets one, whoever made it', async () => {
+  const verification = { verificationId: 'ver_01h455vb4pex5vsknk084sn02q', status: VerificationStatus.PENDING };
+  await store.create(create(VerificationRecordSchema, { project: 'other', verification }));
+  await vi.waitFor(async () => expect(await jobs().holds('other', verification.verificationId)).toBe(true), 15_000);
+});
+
+test('a watch tells every status, and ends with the whole result', async () => {
+  const started = await start({ force: true });
+  const { verificationId } = started;
+  const told: VerificationStatus[] = [];
+  let last: Verification | undefined;
+  for await (const { verification } of api.verifications.watchVerification({ verificationId })) {
+    if (told.length === 0) void end(started);
+    told.push(verification?.status ?? 0);
+    last = verification;
+  }
+  expect(told[0]).toBe(VerificationStatus.PENDING);
+  expect(told.at(-1)).toBe(VerificationStatus.COMPLETED);
+  expect(last?.result?.passes).toEqual(['a hidden test']);
+  const agent = clientsOf(service.transport((await service.makeKey(Scope.AGENT)).secret));
+  const { verification } = await agent.verifications.getVerification({ verificationId });
+  expect(verification?.result).toMatchObject({ verdict: Verdict.PASSED, passes: [] });
+});
+
+test('lists go newest first, page by page, and by what is asked for', async () => {
+  const all = await api.verifications.listVerifications({ sessionId });
+  expect(all.verifications.length).toBeGreaterThan(3);
+  const first = await api.verifications.listVerifications({ sessionId, pageSize: 2 });
+  const second = await api.verifications.listVerifications({ sessionId, pageSize: 2, pageToken: first.nextPageToken });
+  const ids = (page: { verifications: Verification[] }) =>
+    page.verifications.map(({ verificationId }) => verificationId);
+  expect([...ids(first), ...ids(second)]).toEqual(ids(all).slice(0, 4));
+  const wrong = { dataset: 'd', pageToken: first.nextPageToken };
+  expect(reasonOf(await api.verifications.listVerifications(wrong).catch((e) => e))).toBe('INVALID_PAGE_TOKEN');
+  const completed = await api.verifications.listVerifications({
+    statuses: [VerificationStatus.COMPLETED],
+    sampleId: 's',
+  });
+  expect(new Set(completed.verifications.map(({ status }) => status))).toEqual(new Set([VerificationStatus.COMPLETED]));
+  expect((await api.verifications.listVerifications({ dataset: 'nothing' })).verifications).toEqual([]);
+});
+
+test.each([
+  ['a wrong id', () => api.verifications.getVerification({ verificationId: 'ver_1' }), 'INVALID_FIELD'],
+  [
+    'an unknown level',
+    () => api.verifications.startVerification({ sessionId, requiredAssurance: 77 as never }),
+    'INVALID_FIELD',
+  ],
+  ['an unknown status', () => api.verifications.listVerifications({ statuses: [99 as never] }), 'INVALID_FIELD'],
+  ['a page below zero', () => api.verifications.listVerifications({ pageSize: -1 }), 'INVALID_FIELD'],
+  [
+    'a regrading of nothing',
+    () => api.verifications.regradeSubmission({ verificationId: 'ver_01h455vb4pex5vsknk084sn02r' }),
+    'VERIFICATION_NOT_FOUND',
+  ],
+])('%s is refused', async (_, call, reason) => {
+  expect(reasonOf(await call().catch((e: unknown) => e))).toBe(reason);
+});
