@@ -2,8 +2,10 @@ import type { Command } from 'commander';
 import type { SampleInfo } from '../../clients/typescript/index.ts';
 import { withCommonOptions } from '../common-options.ts';
 import type { Context } from '../context.ts';
+import { parseCount } from '../option-value.ts';
 import { showBuild } from '../sample-build.ts';
 import { requireSampleName } from '../sample-name.ts';
+import { type ValidateOptions, validateSamples } from '../sample-validation.ts';
 import { renderFields, renderSize, renderTable } from '../table.ts';
 
 export function addSamplesCommand(program: Command, context: Context): void {
@@ -28,7 +30,13 @@ export function addSamplesCommand(program: Command, context: Context): void {
     .description('make the image of a sample on every worker, and show what is printed meanwhile')
     .argument('<dataset/sample>', 'such as examples/hello-fix, or with a version: examples/hello-fix@1.0.0')
     .action((name: string) => showBuild(context, requireSampleName(name, 'assay samples build')));
-  for (const command of [list, show, build]) withCommonOptions(command, context);
+  const validate = samples
+    .command('validate')
+    .description('grade submissions of which is known how they must be graded, and keep the outcome')
+    .argument('<dataset[/sample]>', 'one sample, or all of a dataset')
+    .option('--repeat <times>', 'how often each is graded (default: 3)', parseCount)
+    .action((name: string, options: ValidateOptions) => validateSamples(context, name, options));
+  for (const command of [list, show, build, validate]) withCommonOptions(command, context);
 }
 
 function collect(text: string, before: string[] = []): string[] {
@@ -97,10 +105,17 @@ function describe(sample: SampleInfo): string {
     ['content', sample.contentDigest],
     ['image', sample.imageDigest],
     ['verification', sample.verificationDigest],
+    ['validated', describeValidation(sample)],
     ['hints', sample.hints.length === 0 && sample.hintCount > 0 ? `${sample.hintCount}, with --hints` : undefined],
   ]);
   const hints = sample.hints.map((hint, index) => `hint ${index + 1}: ${hint.trim()}`);
   return [fields, sample.instruction.trim(), ...hints].join('\n\n');
+}
+
+function describeValidation({ validation }: SampleInfo): string | undefined {
+  if (validation === undefined) return undefined;
+  const { valid, gradings, flakeRate, time } = validation;
+  return `${valid ? 'valid' : 'NOT valid'}, ${gradings} gradings, flake rate ${flakeRate}, ${time?.toISOString() ?? ''}`;
 }
 
 function describeRole({ testCount, assurance, tests }: SampleInfo['roles'][number]): string {

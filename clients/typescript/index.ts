@@ -11,6 +11,7 @@ export type {
   AssuranceName,
   BuildEvent,
   BuildStepName,
+  CandidateGradingInfo,
   DatasetInfo,
   ListSamplesOptions,
   SampleArchive,
@@ -18,6 +19,8 @@ export type {
   SampleName,
   Samples,
   TestRoleInfo,
+  ValidationEvent,
+  ValidationInfo,
 } from './samples.ts';
 export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';

@@ -4,13 +4,15 @@ import {
   type BuildSampleResponse,
   BuildStep,
   SampleService,
+  type ValidateSampleResponse,
   type Dataset as WireDataset,
   type Sample as WireSample,
+  type SampleValidation as WireValidation,
 } from '../../gen/assay/v1/sample_pb.js';
 import { toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';
 import { fromWireLimits, fromWireNetwork, type Network, type ResourceLimits } from './session-info.ts';
-import { toMilliseconds } from './time.ts';
+import { toDate, toMilliseconds } from './time.ts';
 
 /** How far a verdict can be trusted, as the server names it. */
 export type AssuranceName = Exclude<keyof typeof Assurance, 'UNSPECIFIED'>;
@@ -54,6 +56,8 @@ export interface SampleInfo {
   readonly versions: readonly string[];
   /** Undefined without the grader scope. */
   readonly origin: string | undefined;
+  /** What became of it when it was last put to the test as it is now. Undefined: it never was, or the key may not know. */
+  readonly validation: ValidationInfo | undefined;
 }
 
 export interface ListSamplesOptions {
@@ -88,6 +92,34 @@ export type BuildEvent =
   | { readonly type: 'progress'; readonly workerId: string; readonly step: BuildStepName; readonly line: string }
   | { readonly type: 'built'; readonly workerId: string; readonly image: string; readonly imageId: string };
 
+/** One grading of a submission of which is known how it must be graded. */
+export interface CandidateGradingInfo {
+  /** `empty`, `oracle` or `honest`: the oracle with tests of its own beside it. */
+  readonly candidate: string;
+  /** From 1. */
+  readonly attempt: number;
+  readonly verdict: string;
+  readonly reason: string;
+  /** What is not as it must be. */
+  readonly deviations: readonly string[];
+  readonly failures: readonly string[];
+  readonly durationMs: number;
+}
+
+/** What became of a sample that was put to the test. */
+export interface ValidationInfo {
+  readonly valid: boolean;
+  readonly flakeRate: number;
+  readonly gradings: number;
+  readonly problems: readonly string[];
+  readonly time: Date | undefined;
+}
+
+export type ValidationEvent =
+  | Extract<BuildEvent, { type: 'progress' }>
+  | ({ readonly type: 'grading' } & CandidateGradingInfo)
+  | ({ readonly type: 'outcome' } & ValidationInfo);
+
 /** Datasets and their samples. */
 export interface Samples {
   datasets(): Promise<readonly DatasetInfo[]>;
@@ -99,6 +131,8 @@ export interface Samples {
    * joins; who leaves last stops it.
    */
   build(name: SampleName): AsyncGenerator<BuildEvent, void, undefined>;
+  /** Puts a sample to the test, which needs the grader scope; the outcome is kept. Leaving the loop stops it. */
+  validate(name: SampleName, options?: { repetitions?: number }): AsyncGenerator<ValidationEvent, void, undefined>;
 }
 
 export function createSamples(transport: Transport, caller: Caller): Samples {
@@ -154,7 +188,37 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
         }
       }
     },
+    async *validate({ dataset, id, version = '' }, { repetitions = 0 } = {}) {
+      const leaving = new AbortController();
+      try {
+        const request = { dataset, sampleId: id, version, repetitions };
+        for await (const { news } of rpc.validateSample(request, { signal: leaving.signal })) {
+          const event = toValidationEvent(news);
+          if (event !== undefined) yield event;
+        }
+      } catch (error) {
+        throw toAssayError(error, caller.endpoint);
+      } finally {
+        leaving.abort();
+      }
+    },
   };
+}
+
+function toValidationEvent(news: ValidateSampleResponse['news']): ValidationEvent | undefined {
+  if (news.case === 'outcome') return { type: 'outcome', ...toValidation(news.value) };
+  if (news.case === 'progress') {
+    const event = toBuildEvent(news);
+    return event?.type === 'progress' ? event : undefined;
+  }
+  if (news.case !== 'grading') return undefined;
+  const { candidate, attempt, verdict, reason, deviations, failures, duration } = news.value;
+  const durationMs = toMilliseconds(duration);
+  return { type: 'grading', candidate, attempt, verdict, reason, deviations, failures, durationMs };
+}
+
+function toValidation({ valid, flakeRate, gradings, problems, time }: WireValidation): ValidationInfo {
+  return { valid, flakeRate, gradings, problems, time: toDate(time) };
 }
 
 type BuildNews = BuildSampleResponse['news'];
@@ -208,6 +272,7 @@ function toSampleInfo(wire: WireSample): SampleInfo {
     timeoutMs: toMilliseconds(verification?.timeout),
     versions: wire.versions,
     origin: wire.provenance?.origin,
+    validation: wire.validation && toValidation(wire.validation),
   };
 }
 

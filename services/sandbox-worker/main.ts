@@ -126,8 +126,9 @@ async function main(config: WorkerConfig): Promise<void> {
   const verifications = await createWorkerVerifications(config, {
     ...{ broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, defaultLimits, log },
   });
-  const { seal } = verifications;
-  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, samples, seal, meter, log);
+  const { seal, validate } = verifications;
+  const calls = { samples, validate };
+  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, calls, seal, meter, log);
   const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
   const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);

@@ -21,6 +21,7 @@ import { createNatsKeyStore } from '../shared/store/nats-key-store.ts';
 import { createNatsSampleStore } from '../shared/store/nats-sample-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsTranscriptReader } from '../shared/store/nats-transcript-store.ts';
+import { createNatsValidationStore } from '../shared/store/nats-validation-store.ts';
 import { createNatsVerificationStore } from '../shared/store/nats-verification-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { createRecordView } from '../shared/store/record-view.ts';
@@ -48,6 +49,7 @@ import { createVerificationService } from './rpc/verification-service.ts';
 import { createSampleBuilder } from './sample/build-sample.ts';
 import { createDatasetIndex } from './sample/dataset-index.ts';
 import { createSampleShelf } from './sample/sample-shelf.ts';
+import { createSampleValidator } from './sample/validate-sample.ts';
 import { createPages } from './server/pages.ts';
 import { openPublicServer } from './server/public-server.ts';
 import { createRequestHandler } from './server/request-handler.ts';
@@ -119,6 +121,8 @@ export async function startSessions(
   const keeping = { ...config.sampleKeeping, replicas: config.nats.replicas };
   const shelf = createSampleShelf(await createNatsSampleStore(broker, keeping));
   const build = createSampleBuilder({ workers, client, shelf });
+  const validations = createNatsValidationStore(broker);
+  const validate = createSampleValidator({ workers, client, shelf, validations, nowMs });
   const { createMs, buildMs } = limits;
   const start = createSandboxStart({ sessions, workers, client, createMs, buildMs, nowMs });
   const target = createExecutionTarget(sessions, workers);
@@ -165,7 +169,7 @@ export async function startSessions(
         createSessionService({ sessions, workers, create, fork, list, changes, follow, limits }),
       );
       router.service(ExecutionService, createExecutionService({ streams, target, follow, client, tokens, limits }));
-      router.service(SampleService, createSampleService({ index: datasets, tokens, build }));
+      router.service(SampleService, createSampleService({ index: datasets, tokens, build, validate, validations }));
       router.service(ShellService, createShellService({ target, client, tokens }));
       router.service(VerificationService, createVerificationService(verifying));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));

@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Network, ResourceLimits } from "./session_pb.js";
-import type { Duration } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file assay/v1/sample.proto.
@@ -163,6 +163,13 @@ export declare type Sample = Message<"assay.v1.Sample"> & {
    * @generated from field: assay.v1.SampleProvenance provenance = 16;
    */
   provenance?: SampleProvenance | undefined;
+
+  /**
+   * What became of it when it was last put to the test as it is now. For keys with the grader scope only, and absent in lists.
+   *
+   * @generated from field: assay.v1.SampleValidation validation = 17;
+   */
+  validation?: SampleValidation | undefined;
 };
 
 /**
@@ -804,6 +811,216 @@ export declare type BuiltImage = Message<"assay.v1.BuiltImage"> & {
 export declare const BuiltImageSchema: GenMessage<BuiltImage>;
 
 /**
+ * ValidateSampleRequest names a sample.
+ *
+ * @generated from message assay.v1.ValidateSampleRequest
+ */
+export declare type ValidateSampleRequest = Message<"assay.v1.ValidateSampleRequest"> & {
+  /**
+   * The dataset.
+   *
+   * @generated from field: string dataset = 1;
+   */
+  dataset: string;
+
+  /**
+   * The sample's id.
+   *
+   * @generated from field: string sample_id = 2;
+   */
+  sampleId: string;
+
+  /**
+   * Empty: the newest version.
+   *
+   * @generated from field: string version = 3;
+   */
+  version: string;
+
+  /**
+   * How often each submission is graded. 0: three times. At most 100.
+   *
+   * @generated from field: uint32 repetitions = 4;
+   */
+  repetitions: number;
+};
+
+/**
+ * Describes the message assay.v1.ValidateSampleRequest.
+ * Use `create(ValidateSampleRequestSchema)` to create a new message.
+ */
+export declare const ValidateSampleRequestSchema: GenMessage<ValidateSampleRequest>;
+
+/**
+ * ValidateSampleResponse is a piece of news. The last is the outcome.
+ *
+ * @generated from message assay.v1.ValidateSampleResponse
+ */
+export declare type ValidateSampleResponse = Message<"assay.v1.ValidateSampleResponse"> & {
+  /**
+   * What happened.
+   *
+   * @generated from oneof assay.v1.ValidateSampleResponse.news
+   */
+  news: {
+    /**
+     * The sample's image is being built first.
+     *
+     * @generated from field: assay.v1.BuildProgress progress = 1;
+     */
+    value: BuildProgress;
+    case: "progress";
+  } | {
+    /**
+     * A submission was graded.
+     *
+     * @generated from field: assay.v1.CandidateGrading grading = 2;
+     */
+    value: CandidateGrading;
+    case: "grading";
+  } | {
+    /**
+     * All is done.
+     *
+     * @generated from field: assay.v1.SampleValidation outcome = 3;
+     */
+    value: SampleValidation;
+    case: "outcome";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message assay.v1.ValidateSampleResponse.
+ * Use `create(ValidateSampleResponseSchema)` to create a new message.
+ */
+export declare const ValidateSampleResponseSchema: GenMessage<ValidateSampleResponse>;
+
+/**
+ * CandidateGrading is one grading of a submission of which is known how it must be graded.
+ *
+ * @generated from message assay.v1.CandidateGrading
+ */
+export declare type CandidateGrading = Message<"assay.v1.CandidateGrading"> & {
+  /**
+   * `empty`: nothing was changed, so just the tests of fail_to_pass must fail. `oracle`: the sample's own solution, which must pass. `honest`: the same with tests of
+   * its own beside it, which must pass too.
+   *
+   * @generated from field: string candidate = 1;
+   */
+  candidate: string;
+
+  /**
+   * Which repetition it was, from 1.
+   *
+   * @generated from field: uint32 attempt = 2;
+   */
+  attempt: number;
+
+  /**
+   * The verdict, such as `PASSED`.
+   *
+   * @generated from field: string verdict = 3;
+   */
+  verdict: string;
+
+  /**
+   * Why, in a sentence.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * What is not as it must be. Empty: the grading is right.
+   *
+   * @generated from field: repeated string deviations = 5;
+   */
+  deviations: string[];
+
+  /**
+   * The tests that did not pass, sentinels left out.
+   *
+   * @generated from field: repeated string failures = 6;
+   */
+  failures: string[];
+
+  /**
+   * How long it took.
+   *
+   * @generated from field: google.protobuf.Duration duration = 7;
+   */
+  duration?: Duration | undefined;
+};
+
+/**
+ * Describes the message assay.v1.CandidateGrading.
+ * Use `create(CandidateGradingSchema)` to create a new message.
+ */
+export declare const CandidateGradingSchema: GenMessage<CandidateGrading>;
+
+/**
+ * SampleValidation is what became of a sample that was put to the test.
+ *
+ * @generated from message assay.v1.SampleValidation
+ */
+export declare type SampleValidation = Message<"assay.v1.SampleValidation"> & {
+  /**
+   * Whether every submission was graded as it must be, every time.
+   *
+   * @generated from field: bool valid = 1;
+   */
+  valid: boolean;
+
+  /**
+   * The share of gradings that differ from what most of their submission came to, from 0 to 1.
+   *
+   * @generated from field: double flake_rate = 2;
+   */
+  flakeRate: number;
+
+  /**
+   * How many gradings there were.
+   *
+   * @generated from field: uint32 gradings = 3;
+   */
+  gradings: number;
+
+  /**
+   * What is wrong, each thing once.
+   *
+   * @generated from field: repeated string problems = 4;
+   */
+  problems: string[];
+
+  /**
+   * When it was over.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 5;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * The worker that graded.
+   *
+   * @generated from field: string worker_id = 6;
+   */
+  workerId: string;
+
+  /**
+   * The digest of the sample's contents then.
+   *
+   * @generated from field: string content_digest = 7;
+   */
+  contentDigest: string;
+};
+
+/**
+ * Describes the message assay.v1.SampleValidation.
+ * Use `create(SampleValidationSchema)` to create a new message.
+ */
+export declare const SampleValidationSchema: GenMessage<SampleValidation>;
+
+/**
  * Assurance is how far a verdict can be trusted, the strongest first.
  *
  * @generated from enum assay.v1.Assurance
@@ -954,6 +1171,17 @@ export declare const SampleService: GenService<{
     methodKind: "server_streaming";
     input: typeof BuildSampleRequestSchema;
     output: typeof BuildSampleResponseSchema;
+  },
+  /**
+   * ValidateSample puts a sample to the test: it grades submissions of which is known how they must be graded, each several times, tells every grading, and keeps the
+   * outcome, which GetSample then shows. For keys with the grader scope only.
+   *
+   * @generated from rpc assay.v1.SampleService.ValidateSample
+   */
+  validateSample: {
+    methodKind: "server_streaming";
+    input: typeof ValidateSampleRequestSchema;
+    output: typeof ValidateSampleResponseSchema;
   },
 }>;
 

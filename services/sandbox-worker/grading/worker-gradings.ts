@@ -7,7 +7,7 @@ import type { Manifests } from '../submission/manifests.ts';
 import type { SubmissionThreads } from '../submission/submission-threads.ts';
 import { createGrader } from './create-grader.ts';
 import type { Grader } from './grader.ts';
-import { createGradingContainers } from './grading-container.ts';
+import { createGradingContainers, type GradingContainers } from './grading-container.ts';
 import { createGradingPool } from './grading-pool.ts';
 import { createGradingSlots } from './grading-slot.ts';
 
@@ -16,6 +16,8 @@ const libraryPath = new URL('../../../runner/lib', import.meta.url).pathname;
 /** What the worker has for gradings. */
 export interface WorkerGradings {
   readonly grader: Grader;
+  /** Of the kind that gradings have, each made when it is asked for. */
+  readonly containers: Pick<GradingContainers, 'create'>;
   /** Removes the containers of gradings that are none of this process's. */
   sweep(): Promise<void>;
   /** To be called when nothing is graded any more. */
@@ -51,5 +53,5 @@ export function createWorkerGradings(deps: WorkerGradingDeps): WorkerGradings | 
     await containers.close();
     await reader.close();
   };
-  return { grader, sweep: containers.sweep, close };
+  return { grader, containers: made, sweep: containers.sweep, close };
 }

@@ -1,9 +1,22 @@
+import { create } from '@bufbuild/protobuf';
+import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServiceImpl } from '@connectrpc/connect';
-import { BuildStep } from '../../../gen/assay/v1/sample_pb.js';
-import type { BuildSampleImageResponse, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import {
+  BuildProgressSchema,
+  BuildStep,
+  BuiltImageSchema,
+  CandidateGradingSchema,
+  SampleValidationSchema,
+} from '../../../gen/assay/v1/sample_pb.js';
+import type {
+  BuildSampleImageResponse,
+  ValidateSampleContentResponse,
+  WorkerService,
+} from '../../../gen/assay/worker/v1/worker_pb.js';
 import { type Channel, createChannel } from '../../shared/channel.ts';
 import type { BuildProgress } from '../sample/sample-images.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
+import type { CandidateGrading, Validator } from '../validation/validator.ts';
 
 const steps = {
   fetching: BuildStep.FETCHING,
@@ -12,31 +25,63 @@ const steps = {
   manifest: BuildStep.MANIFEST,
 } as const;
 
-type News = BuildSampleImageResponse['news'];
+type BuildNews = BuildSampleImageResponse['news'];
+type ValidationNews = ValidateSampleContentResponse['news'];
+type Calls = Pick<ServiceImpl<typeof WorkerService>, 'buildSampleImage' | 'validateSampleContent'>;
+
+export interface SampleCallDeps {
+  readonly samples: WorkerSamples;
+  readonly validate: Validator;
+}
 
 /** The worker's calls that have to do with samples. */
-export function createSampleCalls({
-  cache,
-  images,
-}: WorkerSamples): Pick<ServiceImpl<typeof WorkerService>, 'buildSampleImage'> {
-  const build = async (contentDigest: string, channel: Channel<News>, signal: AbortSignal): Promise<void> => {
-    const tell = ({ step, line }: BuildProgress): void => {
-      const value = { $typeName: 'assay.v1.BuildProgress', workerId: '', step: steps[step], line } as const;
-      channel.send({ case: 'progress', value });
-    };
-    const sample = await cache.folder(contentDigest);
-    const imageId = await images.ensure(sample, tell, signal);
-    const image = images.nameOf(sample.digests.image);
-    channel.send({ case: 'built', value: { $typeName: 'assay.v1.BuiltImage', workerId: '', image, imageId } });
-  };
+export function createSampleCalls({ samples, validate }: SampleCallDeps): Calls {
+  const { cache, images } = samples;
   return {
-    async *buildSampleImage({ contentDigest }, { signal }) {
-      const channel = createChannel<News>();
-      build(contentDigest, channel, signal).then(
-        () => channel.close(),
-        (error: unknown) => channel.close(error),
-      );
-      for await (const news of channel) yield { news };
-    },
+    buildSampleImage: ({ contentDigest }, { signal }) =>
+      told(async (channel: Channel<BuildNews>) => {
+        const sample = await cache.folder(contentDigest);
+        const tell = (progress: BuildProgress) => channel.send({ case: 'progress', value: toProgress(progress) });
+        const imageId = await images.ensure(sample, tell, signal);
+        const image = images.nameOf(sample.digests.image);
+        channel.send({ case: 'built', value: create(BuiltImageSchema, { image, imageId }) });
+      }),
+    validateSampleContent: ({ contentDigest, repetitions }, { signal }) =>
+      told(async (channel: Channel<ValidationNews>) => {
+        const sample = await cache.folder(contentDigest);
+        const outcome = await validate({
+          ...{ sample, repetitions, signal },
+          tell(news) {
+            if (news.kind === 'grading') channel.send({ case: 'grading', value: toGrading(news.grading) });
+            else channel.send({ case: 'progress', value: toProgress(news.progress) });
+          },
+        });
+        const value = create(SampleValidationSchema, { ...outcome, problems: [...outcome.problems] });
+        channel.send({ case: 'outcome', value });
+      }),
   };
+}
+
+/** What the work sends, as it comes; ends or fails with the work. */
+async function* told<News>(work: (channel: Channel<News>) => Promise<void>): AsyncGenerator<{ news: News }> {
+  const channel = createChannel<News>();
+  work(channel).then(
+    () => channel.close(),
+    (error: unknown) => channel.close(error),
+  );
+  for await (const news of channel) yield { news };
+}
+
+function toProgress({ step, line }: BuildProgress) {
+  return create(BuildProgressSchema, { step: steps[step], line });
+}
+
+function toGrading(grading: CandidateGrading) {
+  const { candidate, attempt, verdict, reason, deviations, failures, durationMs } = grading;
+  return create(CandidateGradingSchema, {
+    ...{ candidate, attempt, verdict, reason },
+    deviations: [...deviations],
+    failures: [...failures],
+    duration: durationFromMs(Math.round(durationMs)),
+  });
 }

@@ -15,11 +15,11 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
 import type { Meter } from '../meter.ts';
-import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import type { SessionSealer } from '../verification/session-sealer.ts';
 import { refuse } from './event-stream.ts';
 import { createHotStreams } from './hot-streams.ts';
+import type { SampleCallDeps } from './sample-calls.ts';
 import { createUnaryCalls } from './unary-calls.ts';
 import { createWorkerService } from './worker-service.ts';
 
@@ -38,7 +38,7 @@ export async function serveWorker(
   listen: { host: string; port: number },
   token: string,
   sandboxes: Sandboxes,
-  samples: WorkerSamples,
+  samples: SampleCallDeps,
   seal: SessionSealer,
   meter: Meter,
   log: Logger,

@@ -4,12 +4,11 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Execution } from '../execution/execution.ts';
 import { viewOf } from '../execution/execution-view.ts';
 import { parseCursor } from '../log/log-cursor.ts';
-import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { shellViewOf } from '../shell/shell-view.ts';
 import type { SessionSealer } from '../verification/session-sealer.ts';
-import { createSampleCalls } from './sample-calls.ts';
+import { createSampleCalls, type SampleCallDeps } from './sample-calls.ts';
 
 const pageLimit = 1_000;
 const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' };
@@ -17,7 +16,11 @@ const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed 
 /** What does not carry output: hot-streams.ts has the rest. */
 export type WorkerHandlers = Omit<ServiceImpl<typeof WorkerService>, 'execute' | 'executeMany' | 'attach'>;
 
-export function createWorkerService(sandboxes: Sandboxes, samples: WorkerSamples, seal: SessionSealer): WorkerHandlers {
+export function createWorkerService(
+  sandboxes: Sandboxes,
+  samples: SampleCallDeps,
+  seal: SessionSealer,
+): WorkerHandlers {
   function executionOf(request: { sessionId: string; executionId: string } | undefined): Execution {
     const { sessionId, executionId } = required(request);
     return sandboxOf(sessionId).executions.find(executionId);

@@ -14,6 +14,8 @@ import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import type { Manifests } from '../submission/manifests.ts';
 import { createSealer } from '../submission/seal.ts';
 import { createSubmissionThreads } from '../submission/submission-threads.ts';
+import type { Validator } from '../validation/validator.ts';
+import { createWorkerValidation } from '../validation/worker-validation.ts';
 import { createJobHandler } from './job-handler.ts';
 import { startJobLoop } from './job-loop.ts';
 import { createSessionSealer, type SessionSealer } from './session-sealer.ts';
@@ -23,6 +25,7 @@ import { createVerificationLog } from './verification-log.ts';
 /** What the worker does for verifications: it seals those of its sessions, and grades those of anybody's. */
 export interface WorkerVerifications {
   readonly seal: SessionSealer;
+  readonly validate: Validator;
   readonly capabilities: readonly string[];
   /** Removes what an earlier life left, and takes jobs from then on. */
   start(): Promise<void>;
@@ -89,9 +92,12 @@ export async function createWorkerVerifications(
     tell(record);
     handler?.look(record);
   });
+  const { images } = samples;
+  const validate = createWorkerValidation({ ...deps, images, threads, gradings });
   let loop: ReturnType<typeof startJobLoop> | undefined;
   return {
     seal: createSessionSealer({ sandboxes, records, samples: samples.cache, sealer }),
+    validate,
     capabilities: gradings === undefined ? [] : ['verification'],
     async start() {
       await gradings?.sweep();

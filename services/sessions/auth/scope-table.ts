@@ -11,7 +11,7 @@ import { ServerReflection } from '../../../gen/grpc/reflection/v1/reflection_pb.
 import { ServerReflection as ServerReflectionAlpha } from '../../../gen/grpc/reflection/v1alpha/reflection_pb.js';
 
 /** What a caller must have: nothing at all, any valid key, or a key with a scope (admin has them all). */
-export type Requirement = 'nothing' | 'key' | 'agent' | 'admin';
+export type Requirement = 'nothing' | 'key' | 'agent' | 'grader' | 'admin';
 
 /** One row for every RPC of a service; the compiler demands them. */
 type Rows<Service extends DescService> = { readonly [Method in keyof Service['method']]: Requirement };
@@ -52,6 +52,7 @@ const sampleRows: Rows<typeof SampleService> = {
   getSample: 'key',
   downloadSample: 'key',
   buildSample: 'key',
+  validateSample: 'grader',
 };
 /** Reading and regrading need no more than a key: what it is told of hidden tests depends on its scope. */
 const verificationRows: Rows<typeof VerificationService> = {

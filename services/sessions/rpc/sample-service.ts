@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { SampleService } from '../../../gen/assay/v1/sample_pb.js';
+import type { ValidationStore } from '../../shared/store/validation-store.ts';
 import { requireCaller } from '../auth/caller.ts';
 import type { SampleBuilder } from '../sample/build-sample.ts';
 import type { DatasetIndex } from '../sample/dataset-index.ts';
@@ -7,17 +8,20 @@ import { findSample, noDataset } from '../sample/find-sample.ts';
 import { listSamples } from '../sample/list-samples.ts';
 import { taskArchive, wholeArchive } from '../sample/sample-archive.ts';
 import { detailOf } from '../sample/sample-view.ts';
+import type { SampleValidator } from '../sample/validate-sample.ts';
 import type { PageTokens } from '../validation/page-token.ts';
-import { checkListSamplesRequest, checkSampleName } from '../validation/sample-request.ts';
+import { checkListSamplesRequest, checkRepetitions, checkSampleName } from '../validation/sample-request.ts';
 
 export interface SampleServiceDeps {
   readonly index: DatasetIndex;
   readonly tokens: PageTokens;
   readonly build: SampleBuilder;
+  readonly validate: SampleValidator;
+  readonly validations: ValidationStore;
 }
 
 export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof SampleService> {
-  const { index, tokens, build } = deps;
+  const { index, tokens, build, validate, validations } = deps;
   return {
     async listDatasets(_, context) {
       const { grader } = requireCaller(context);
@@ -39,7 +43,9 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       checkSampleName(request);
       const { grader } = requireCaller(context);
       const { entry, folder } = findSample(await index.catalog(), request);
-      return { sample: detailOf(entry, folder, grader, request.hints) };
+      const sample = detailOf(entry, folder, grader, request.hints);
+      const validation = grader ? await validations.get(folder.digests.content) : undefined;
+      return { sample: validation === undefined ? sample : { ...sample, validation } };
     },
     async *downloadSample(request, context) {
       checkSampleName(request);
@@ -68,6 +74,12 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
         told.add(key);
         yield { news: { case: 'progress', value: { workerId, step, line: '' } } };
       }
+    },
+    async *validateSample(request, context) {
+      checkSampleName(request);
+      const repetitions = checkRepetitions(request.repetitions);
+      const { folder } = findSample(await index.catalog(), request);
+      for await (const news of validate(folder, repetitions, context.signal)) yield { news };
     },
   };
 }

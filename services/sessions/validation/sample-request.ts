@@ -5,6 +5,8 @@ const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const versionShape = /^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$/;
 const queryCharacters = 256;
 const tagCount = 32;
+const defaultRepetitions = 3;
+const mostRepetitions = 100;
 
 export function checkSampleName(
   request: { dataset: string; sampleId: string; version: string },
@@ -17,6 +19,12 @@ export function checkSampleName(
   if (request.version !== '' && !versionShape.test(request.version)) {
     throw invalid(versionField, `found ${show(request.version)}`, 'a version such as 1.0.0, or nothing for the newest');
   }
+}
+
+/** 0 is the default. */
+export function checkRepetitions(repetitions: number): number {
+  if (repetitions > mostRepetitions) throw overLimit('repetitions', repetitions, mostRepetitions, 'gradings');
+  return repetitions === 0 ? defaultRepetitions : repetitions;
 }
 
 export function checkListSamplesRequest(request: ListSamplesRequest): void {

@@ -17,6 +17,8 @@ export const bucketSpecs = {
   assay_keys: { maxAgeMs: 36_500 * dayMs, maxBytes: 64 * mebibyte },
   /** As long as the sessions they belong to. What they say at length is in the object store, for a time of its own. */
   assay_verifications: { maxAgeMs: 30 * dayMs, maxBytes: 1_024 * mebibyte },
+  /** One small record for each version of a sample that was put to the test; put to the test again it is written again. */
+  assay_validations: { maxAgeMs: 365 * dayMs, maxBytes: 64 * mebibyte },
   /** A worker writes every few seconds. One that was silent for thirty days has no session left in the bucket above. */
   assay_workers: { maxAgeMs: 30 * dayMs, maxBytes: 16 * mebibyte },
 } as const satisfies Record<string, Spec>;

@@ -56,6 +56,7 @@ describe('the broker', () => {
       'ASSAY_JOBS',
       'KV_assay_keys',
       'KV_assay_sessions',
+      'KV_assay_validations',
       'KV_assay_verifications',
       'KV_assay_workers',
     ]);

@@ -9,7 +9,7 @@ import type { AttachRequest as AttachRequest$1, CancelExecutionRequest as Cancel
 import type { ResourceLimits, SessionEvent } from "../../v1/session_pb.js";
 import type { CloseShellRequest as CloseShellRequest$1, CloseShellResponse as CloseShellResponse$1, GetShellRequest as GetShellRequest$1, GetShellResponse as GetShellResponse$1, ListShellsRequest as ListShellsRequest$1, ListShellsResponse as ListShellsResponse$1, OpenShellRequest as OpenShellRequest$1, OpenShellResponse as OpenShellResponse$1 } from "../../v1/shell_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { Assurance, BuildProgress, BuiltImage } from "../../v1/sample_pb.js";
+import type { Assurance, BuildProgress, BuiltImage, CandidateGrading, SampleValidation } from "../../v1/sample_pb.js";
 import type { SubmissionInfo, VerificationDigests } from "../../v1/verification_pb.js";
 
 /**
@@ -1720,6 +1720,77 @@ export declare type SealSubmissionResponse = Message<"assay.worker.v1.SealSubmis
 export declare const SealSubmissionResponseSchema: GenMessage<SealSubmissionResponse>;
 
 /**
+ * ValidateSampleContentRequest names a sample.
+ *
+ * @generated from message assay.worker.v1.ValidateSampleContentRequest
+ */
+export declare type ValidateSampleContentRequest = Message<"assay.worker.v1.ValidateSampleContentRequest"> & {
+  /**
+   * The digest of its contents.
+   *
+   * @generated from field: string content_digest = 1;
+   */
+  contentDigest: string;
+
+  /**
+   * How often each submission is graded.
+   *
+   * @generated from field: uint32 repetitions = 2;
+   */
+  repetitions: number;
+};
+
+/**
+ * Describes the message assay.worker.v1.ValidateSampleContentRequest.
+ * Use `create(ValidateSampleContentRequestSchema)` to create a new message.
+ */
+export declare const ValidateSampleContentRequestSchema: GenMessage<ValidateSampleContentRequest>;
+
+/**
+ * ValidateSampleContentResponse is a piece of news. The last is the outcome.
+ *
+ * @generated from message assay.worker.v1.ValidateSampleContentResponse
+ */
+export declare type ValidateSampleContentResponse = Message<"assay.worker.v1.ValidateSampleContentResponse"> & {
+  /**
+   * What happened.
+   *
+   * @generated from oneof assay.worker.v1.ValidateSampleContentResponse.news
+   */
+  news: {
+    /**
+     * The image is being built first. The worker's id is left empty.
+     *
+     * @generated from field: assay.v1.BuildProgress progress = 1;
+     */
+    value: BuildProgress;
+    case: "progress";
+  } | {
+    /**
+     * A submission was graded.
+     *
+     * @generated from field: assay.v1.CandidateGrading grading = 2;
+     */
+    value: CandidateGrading;
+    case: "grading";
+  } | {
+    /**
+     * All is done. Time, worker and digest are left to the caller.
+     *
+     * @generated from field: assay.v1.SampleValidation outcome = 3;
+     */
+    value: SampleValidation;
+    case: "outcome";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message assay.worker.v1.ValidateSampleContentResponse.
+ * Use `create(ValidateSampleContentResponseSchema)` to create a new message.
+ */
+export declare const ValidateSampleContentResponseSchema: GenMessage<ValidateSampleContentResponse>;
+
+/**
  * WorkerService is what a sandbox-worker does for the sessions service. Every call carries the worker's token.
  *
  * @generated from service assay.worker.v1.WorkerService
@@ -1954,6 +2025,16 @@ export declare const WorkerService: GenService<{
     methodKind: "server_streaming";
     input: typeof BuildSampleImageRequestSchema;
     output: typeof BuildSampleImageResponseSchema;
+  },
+  /**
+   * ValidateSampleContent grades submissions of a sample of which is known how they must be graded. Validations of one worker wait for each other.
+   *
+   * @generated from rpc assay.worker.v1.WorkerService.ValidateSampleContent
+   */
+  validateSampleContent: {
+    methodKind: "server_streaming";
+    input: typeof ValidateSampleContentRequestSchema;
+    output: typeof ValidateSampleContentResponseSchema;
   },
 }>;
 

@@ -1,0 +1,82 @@
+import { DomainError } from '../../shared/domain-error.ts';
+import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import type { ContainerLimits, Engine } from '../docker/engine.ts';
+import { runToEnd } from '../grading/command-outcome.ts';
+import type { StoredSubmission } from '../grading/grader.ts';
+import { createGradingCommands } from '../grading/grading-commands.ts';
+import type { GradingContainer, GradingContainers } from '../grading/grading-container.ts';
+import { rulesOf } from '../submission/rules.ts';
+import type { Sealer } from '../submission/seal.ts';
+import type { SubmissionStore } from '../submission/submission-store.ts';
+import type { Candidate } from './candidate.ts';
+
+export interface CandidateSubmissionDeps {
+  readonly engine: Pick<Engine, 'image' | 'pause' | 'resume'>;
+  readonly containers: Pick<GradingContainers, 'create'>;
+  readonly sealer: Sealer;
+  /** Where the sealer puts what it seals. */
+  readonly store: SubmissionStore;
+  readonly limits: ContainerLimits;
+}
+
+const commandSeconds = 300;
+const outputBytes = 16_384;
+
+/** Makes a candidate's submission as an agent's is made: in a container of the sample's image, sealed from outside. */
+export async function makeSubmission(
+  deps: CandidateSubmissionDeps,
+  folder: SampleFolder,
+  imageId: string,
+  candidate: Candidate,
+  signal: AbortSignal,
+): Promise<StoredSubmission> {
+  const { engine, containers, store } = deps;
+  const image = await engine.image(imageId);
+  const order = { imageId: image.id, limits: deps.limits, verificationId: `validation-${candidate.name}` };
+  const container = await containers.create({ ...order, background: false });
+  try {
+    signal.throwIfAborted();
+    await candidate.place(container.upper);
+    await container.start();
+    await container.connect(signal);
+    const { prepare } = createGradingCommands(folder.sample, image, outputBytes);
+    const { end, stderr } = await runToEnd(container, prepare(candidate.command), commandSeconds, signal);
+    if (end.kind !== 'exited' || end.code !== 0) throw unmade(candidate, end, stderr.bytes);
+    const digest = await sealContainer(deps, container, folder);
+    const stored = await store.fetch(digest);
+    if (stored === undefined) throw new DomainError('INTERNAL', `the submission ${digest} was not stored`);
+    return { digest, path: stored.file };
+  } finally {
+    await container.remove();
+  }
+}
+
+async function sealContainer(
+  { engine, sealer }: CandidateSubmissionDeps,
+  container: GradingContainer,
+  { sample }: SampleFolder,
+): Promise<string> {
+  const whileStill = async <T>(work: () => Promise<T>): Promise<T> => {
+    await engine.pause(container.id);
+    try {
+      return await work();
+    } finally {
+      await engine.resume(container.id);
+    }
+  };
+  const rules = rulesOf(sample.environment.workdir, sample.verification);
+  const sealed = await sealer.seal({ containerId: container.id, whileStill }, rules);
+  if (sealed.kind === 'sealed') return sealed.digest;
+  throw new CandidateError(`cannot be submitted: ${sealed.finding.message}`);
+}
+
+/** A candidate that is no submission: the sample's fault. */
+export class CandidateError extends Error {
+  override readonly name = 'CandidateError';
+}
+
+function unmade({ name }: Candidate, end: { kind: string; code?: number }, stderr: Uint8Array): CandidateError {
+  const how = end.kind === 'exited' ? `exit code ${end.code}` : end.kind;
+  const said = Buffer.from(stderr).toString().trim().slice(-1_000);
+  return new CandidateError(`${name} cannot be applied (${how}): ${said}`);
+}

@@ -1,0 +1,127 @@
+import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import type { Verdict } from '../../shared/verdict/outcome.ts';
+import type { ContainerLimits } from '../docker/engine.ts';
+import { createSemaphore } from '../docker/semaphore.ts';
+import type { Grader, StoredSubmission } from '../grading/grader.ts';
+import type { BuildProgress, SampleImages } from '../sample/sample-images.ts';
+import { type Candidate, type CandidateName, candidatesOf } from './candidate.ts';
+import { CandidateError, type CandidateSubmissionDeps, makeSubmission } from './candidate-submission.ts';
+import { deviationsOf, flakeRate, signatureOf } from './expectation.ts';
+
+/** One grading of one candidate. */
+export interface CandidateGrading {
+  readonly candidate: CandidateName;
+  /** From 1. */
+  readonly attempt: number;
+  readonly verdict: Verdict;
+  /** Why, in a sentence. */
+  readonly reason: string;
+  /** What is not as it must be. */
+  readonly deviations: readonly string[];
+  readonly failures: readonly string[];
+  readonly durationMs: number;
+}
+
+/** What became of a sample that was put to the test. */
+export interface ValidationOutcome {
+  readonly valid: boolean;
+  readonly flakeRate: number;
+  readonly gradings: number;
+  readonly problems: readonly string[];
+}
+
+export type ValidationNews =
+  | { readonly kind: 'progress'; readonly progress: BuildProgress }
+  | { readonly kind: 'grading'; readonly grading: CandidateGrading };
+
+export interface ValidationOrder {
+  readonly sample: SampleFolder;
+  /** How often each candidate is graded. */
+  readonly repetitions: number;
+  readonly signal: AbortSignal;
+  tell(news: ValidationNews): void;
+}
+
+/** Grades submissions of which is known how they must be graded. Throws for failures of the infrastructure only. */
+export type Validator = (order: ValidationOrder) => Promise<ValidationOutcome>;
+
+export interface ValidatorDeps extends Omit<CandidateSubmissionDeps, 'limits'> {
+  readonly images: SampleImages;
+  readonly grader: Grader;
+  readonly defaultLimits: ContainerLimits;
+}
+
+/** One validation at a time: its gradings stand beside those that somebody waits for. */
+export function createValidator(deps: ValidatorDeps): Validator {
+  const inTurn = createSemaphore(1);
+  return (order) => inTurn(() => validate(deps, order));
+}
+
+async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<ValidationOutcome> {
+  const { sample, signal, tell } = order;
+  const image = await deps.images.ensure(sample, (progress) => tell({ kind: 'progress', progress }), signal);
+  const problems = new Set<string>();
+  const signatures = new Map<CandidateName, string[]>();
+  const candidates = candidatesOf(sample);
+  if (candidates.length === 1) problems.add('it has no oracle, so nothing shows that it can be solved');
+  for (const candidate of candidates) {
+    const submission = await submissionOf(deps, sample, image, candidate, signal).catch((error: unknown) => {
+      if (!(error instanceof CandidateError)) throw error;
+      problems.add(`${candidate.name}: ${error.message}`);
+    });
+    if (submission === undefined) continue;
+    const found: string[] = [];
+    signatures.set(candidate.name, found);
+    try {
+      for (let attempt = 1; attempt <= order.repetitions; attempt += 1) {
+        const { grading, signature } = await gradeOnce(deps.grader, order, image, candidate.name, submission, attempt);
+        found.push(signature);
+        for (const deviation of grading.deviations) problems.add(`${candidate.name}: ${deviation}`);
+        tell({ kind: 'grading', grading });
+      }
+    } finally {
+      await deps.store.remove(submission.digest);
+    }
+  }
+  const gradings = [...signatures.values()].reduce((sum, { length }) => sum + length, 0);
+  return { valid: problems.size === 0, flakeRate: flakeRate(signatures), gradings, problems: [...problems] };
+}
+
+function submissionOf(
+  deps: ValidatorDeps,
+  folder: SampleFolder,
+  image: string,
+  candidate: Candidate,
+  signal: AbortSignal,
+): Promise<StoredSubmission> {
+  const { cpus, memory, disk, pids } = folder.sample.environment;
+  const { defaultLimits } = deps;
+  const limits = {
+    cpus: cpus ?? defaultLimits.cpus,
+    memoryBytes: memory ?? defaultLimits.memoryBytes,
+    diskBytes: disk ?? defaultLimits.diskBytes,
+    pids: pids ?? defaultLimits.pids,
+  };
+  return makeSubmission({ ...deps, limits }, folder, image, candidate, signal);
+}
+
+async function gradeOnce(
+  grader: Grader,
+  { sample, signal }: ValidationOrder,
+  image: string,
+  candidate: CandidateName,
+  submission: StoredSubmission,
+  attempt: number,
+): Promise<{ grading: CandidateGrading; signature: string }> {
+  const began = performance.now();
+  const verificationId = `validation-${candidate}`;
+  const { judgement } = await grader.grade({ verificationId, sample, image, submission, signal, phase: () => {} });
+  const { verdict, reasons, tests } = judgement;
+  const failing = tests.filter(({ role, status }) => role !== 'sentinel_fail' && status !== 'passed');
+  const grading = {
+    ...{ candidate, attempt, verdict, reason: reasons[0] ?? '', deviations: deviationsOf(candidate, judgement) },
+    failures: failing.map(({ name }) => name),
+    durationMs: performance.now() - began,
+  };
+  return { grading, signature: signatureOf(judgement) };
+}

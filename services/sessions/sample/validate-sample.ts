@@ -1,0 +1,52 @@
+import { create, fromBinary } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { SampleValidationSchema, type ValidateSampleResponse } from '../../../gen/assay/v1/sample_pb.js';
+import { ValidateSampleContentResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import type { ValidationStore } from '../../shared/store/validation-store.ts';
+import { readExecutionStream } from '../execution/execution-reader.ts';
+import { placementOrder } from '../session/placement.ts';
+import type { WorkerClient } from '../worker/worker-client.ts';
+import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import type { SampleShelf } from './sample-shelf.ts';
+
+export interface SampleValidatorDeps {
+  readonly workers: WorkerDirectory;
+  readonly client: WorkerClient;
+  readonly shelf: SampleShelf;
+  readonly validations: ValidationStore;
+  readonly nowMs: () => number;
+}
+
+type News = ValidateSampleResponse['news'];
+
+/** Has a worker put a sample to the test, and keeps the outcome. The signal ends it. */
+export type SampleValidator = (
+  folder: SampleFolder,
+  repetitions: number,
+  signal: AbortSignal,
+) => AsyncGenerator<News, void>;
+
+export function createSampleValidator(deps: SampleValidatorDeps): SampleValidator {
+  const { workers, client, shelf, validations, nowMs } = deps;
+  return async function* (folder, repetitions, signal) {
+    const worker = placementOrder(workers.all(), new Map())[0];
+    if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to grade; start one');
+    const { address, workerId } = worker;
+    const contentDigest = folder.digests.content;
+    await shelf.provide(folder);
+    const request = { contentDigest, repetitions };
+    const stream = await client.openStream(address, WorkerService.method.validateSampleContent, request);
+    for await (const message of readExecutionStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
+      const { news } = fromBinary(ValidateSampleContentResponseSchema, message);
+      if (news.case === 'outcome') {
+        const time = timestampFromMs(nowMs());
+        const outcome = { ...create(SampleValidationSchema, news.value), workerId, contentDigest, time };
+        await validations.put(outcome);
+        yield { case: 'outcome', value: outcome };
+      } else if (news.case === 'progress') yield { case: 'progress', value: { ...news.value, workerId } };
+      else if (news.case === 'grading') yield news;
+    }
+  };
+}
