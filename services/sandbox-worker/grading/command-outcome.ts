@@ -5,8 +5,7 @@ import type { CommandOutcome } from './grader.ts';
 import { abortable, type GradingContainer } from './grading-container.ts';
 import type { GuestCommand, GuestEnd } from './guest-commands.ts';
 
-/** The words of a shell for a program that cannot be executed, or is not there. */
-const notExecutable = 126;
+/** What a shell says of a program that is not there. */
 const notFound = 127;
 
 export interface Finished extends CommandOutcome {
@@ -34,11 +33,6 @@ export async function runToEnd(
     stderr: running.stderr.kept(),
     refusal: end?.kind === 'refused' ? refusalOf(end.step, end.errno).message : undefined,
   };
-}
-
-/** Whether the command could not be found or executed, as far as its end tells. */
-export function isUnstarted({ end, refusal }: Finished): boolean {
-  return refusal !== undefined || (end.kind === 'exited' && (end.code === notFound || end.code === notExecutable));
 }
 
 function endAs(end: GuestEnd, oomKills: number): RunEnd {

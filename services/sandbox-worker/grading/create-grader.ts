@@ -10,12 +10,14 @@ import { createApplier } from '../submission/apply.ts';
 import type { Manifests } from '../submission/manifests.ts';
 import { rulesOf } from '../submission/rules.ts';
 import type { SubmissionThreads } from '../submission/submission-threads.ts';
-import { gradeRun, type ReadyContainer, type RunContext, type RunReport, readyContainer } from './grade-run.ts';
+import { proveBroken } from './broken-sample.ts';
+import { gradeRun, type RunReport } from './grade-run.ts';
 import type { Graded, Grader, GradingOrder } from './grader.ts';
 import { createGradingCommands } from './grading-commands.ts';
 import { abortable, type GradingContainers } from './grading-container.ts';
 import { joinOutputs } from './kept-output.ts';
 import { createPhaseClock, type PhaseClock } from './phase-clock.ts';
+import { type ReadyContainer, type RunContext, readyContainer } from './ready-container.ts';
 import { sampleProblemOf } from './sample-problem.ts';
 
 export interface GraderDeps {
@@ -75,7 +77,7 @@ export function createGrader(deps: GraderDeps): WorkerGrader {
 
 async function gradeAll(context: RunContext) {
   const reports = await gradeRuns(context, planRuns(context.order.sample.sample.verification));
-  return { reports, broken: await proveBroken(context, reports.at(-1)) };
+  return { reports, broken: await proveBroken(context, reports.at(-1)?.unstarted) };
 }
 
 function contextOf(
@@ -99,7 +101,10 @@ function contextOf(
     containers,
     reader,
     clock,
-    apply: (place) => applier.apply(digest, { imageId: image.id, ...place }, rules),
+    apply(place, assurance) {
+      const opened = assurance === 'IN_PROCESS';
+      return applier.apply(digest, { imageId: image.id, ...place }, rules, { opened });
+    },
     discard(container) {
       const failed = (error: unknown) => log.error({ container: container.id, err: error }, 'left for the next sweep');
       removals.push(container.remove().catch(failed));
@@ -111,19 +116,20 @@ function contextOf(
 async function gradeRuns(context: RunContext, plans: readonly PlannedRun[]): Promise<RunReport[]> {
   const reports: RunReport[] = [];
   const { order } = context;
-  const makeReady = (): Promise<ReadyContainer> => {
-    const ready = readyContainer(context);
+  const makeReady = (plan: PlannedRun): Promise<ReadyContainer> => {
+    const ready = readyContainer(context, plan.assurance);
     ready.catch(() => {});
     return ready;
   };
   order.phase('starting');
-  let coming: Promise<ReadyContainer> | undefined = makeReady();
+  let coming: Promise<ReadyContainer> | undefined;
   try {
     for (const [index, plan] of plans.entries()) {
-      const ready: ReadyContainer = await (coming ?? makeReady());
+      const ready: ReadyContainer = await (coming ?? makeReady(plan));
       coming = undefined;
       const report = await gradeRun(context, plan, ready, () => {
-        if (index + 1 < plans.length) coming = makeReady();
+        const next = plans[index + 1];
+        if (next !== undefined) coming = makeReady(next);
       });
       reports.push(report);
       if (isSettled(report)) break;
@@ -143,13 +149,6 @@ function limitsOf({ environment }: Sample, defaults: ContainerLimits): Container
     diskBytes: environment.disk ?? defaults.diskBytes,
     pids: environment.pids ?? defaults.pids,
   };
-}
-
-/** A command that cannot be executed even where nothing was submitted is the sample's fault. Nothing less proves it. */
-async function proveBroken(context: RunContext, report: RunReport | undefined): Promise<string | undefined> {
-  if (report?.unstarted === undefined) return undefined;
-  const { unstarted } = await gradeRun(context, report.plan, await readyContainer(context, true));
-  return unstarted === undefined ? undefined : `${unstarted}, without any submission too`;
 }
 
 /** Whether nothing that a further run says could change the verdict to a better one. */

@@ -10,6 +10,7 @@ import {
   libraryDirectory,
   reportsDirectory,
   spawnerAddress,
+  temporaryDirectory,
   testsDirectory,
 } from './grading-place.ts';
 import type { GuestCommand } from './guest-commands.ts';
@@ -37,6 +38,8 @@ export function createGradingCommands(
   const grader = {
     PATH: graderPath,
     HOME: graderHome,
+    // Not where the agent's processes can lay something in its way.
+    TMPDIR: temporaryDirectory,
     USER: 'grader',
     LOGNAME: 'grader',
     LANG: 'C.UTF-8',

@@ -7,7 +7,7 @@ import { entriesBelow } from '../../shared/sample/digest.ts';
 import type { FolderEntry } from '../../shared/sample/folder.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { ApplyPlace } from '../submission/apply-work.ts';
-import { graderHome, graderUser, reportsDirectory, testsDirectory } from './grading-place.ts';
+import { graderHome, graderUser, reportsDirectory, temporaryDirectory, testsDirectory } from './grading-place.ts';
 
 const { uid, gid } = graderUser;
 
@@ -19,7 +19,9 @@ export async function placeGraderFiles(place: ApplyPlace, folder: SampleFolder):
   const root = 'merged' in place ? place.merged : place.upper;
   // An image may have something of that name.
   if ('merged' in place) await rm(join(root, graderHome), { recursive: true, force: true });
-  for (const directory of [graderHome, testsDirectory, reportsDirectory]) await makeDirectory(join(root, directory));
+  for (const directory of [graderHome, testsDirectory, reportsDirectory, temporaryDirectory]) {
+    await makeDirectory(join(root, directory));
+  }
   const { tests } = folder.sample.verification;
   for (const entry of entriesBelow(folder.entries, tests)) {
     const below = tests === '.' ? entry.path : entry.path.slice(tests.length + 1);

@@ -9,6 +9,7 @@ export const graderUser = { uid: 64_990, gid: 64_990 } as const;
 /** Where the grader's files are in the container; it alone may look into its home. */
 export const graderHome = '/grader';
 export const testsDirectory = `${graderHome}/tests`;
+export const temporaryDirectory = `${graderHome}/tmp`;
 export const reportsDirectory = `${graderHome}/reports`;
 
 /** Where the slot is mounted, read-only. */

@@ -21,6 +21,7 @@ export interface ApplyOrder {
   readonly imageId: string;
   readonly manifest: string;
   readonly rules: SubmissionRules;
+  readonly opened: boolean;
 }
 
 /** The files of a container in which nothing ran yet. */
@@ -58,6 +59,11 @@ function writerOf(place: ApplyPlace, baseline: Baseline): TreeWriter {
   return createTreeWriter(place.upper, baseline, createUpperGround(place.upper));
 }
 
+/** Tools that replace a file often leave one that its owner alone may read. */
+function openedMode(mode: number): number {
+  return mode | ((mode & 0o500) >> 6);
+}
+
 const tooLarge: InvalidFinding = {
   reason: 'TOO_MANY_BYTES',
   path: '',
@@ -70,7 +76,7 @@ function isFull(error: unknown): boolean {
 }
 
 async function applyWith(
-  { file, digest }: ApplyOrder,
+  { file, digest, opened }: ApplyOrder,
   rules: CompiledRules,
   baseline: Baseline,
   writer: TreeWriter,
@@ -93,8 +99,9 @@ async function applyWith(
     else for (const [name, child] of node.children) hide(join(path, name), child);
   };
   await readSubmission(file, digest, rules.limits.files * (rules.limits.pathBytes + 1), {
-    entry(path, entry, target) {
-      check.entry(path, entry);
+    entry(path, given, target) {
+      check.entry(path, given);
+      const entry = opened ? { ...given, mode: openedMode(given.mode) } : given;
       if (isRestored(path)) leave(path);
       else if (entry.kind === 'directory') writer.directory(inRoot(path), entry);
       else if (entry.kind === 'symlink') writer.symlink(inRoot(path), entry, target);

@@ -12,10 +12,15 @@ export interface Applier {
    * Applies a stored submission to a container of the image in which nothing ran yet. One for which the answer is
    * `invalid`, or that failed, is in between two states and must be thrown away.
    */
-  apply(digest: string, target: ApplyTarget, rules: SubmissionRules): Promise<Applied>;
+  apply(digest: string, target: ApplyTarget, rules: SubmissionRules, how?: ApplyHow): Promise<Applied>;
 }
 
 export type ApplyTarget = ApplyPlace & { readonly imageId: string };
+
+export interface ApplyHow {
+  /** Whether everybody may read what the owner may, so that tests of another user can load it. */
+  readonly opened: boolean;
+}
 
 export interface ApplyDeps {
   readonly manifests: Manifests;
@@ -26,11 +31,11 @@ export interface ApplyDeps {
 
 export function createApplier({ manifests, store, threads, timeoutMs = 120_000 }: ApplyDeps): Applier {
   return {
-    async apply(digest, { imageId, ...place }, rules) {
+    async apply(digest, { imageId, ...place }, rules, { opened } = { opened: false }) {
       const manifest = await manifests.of(imageId);
       const local = await store.fetch(digest);
       if (local === undefined) throw failed(new Error(`submission ${digest} is not in the store`));
-      const order = { file: local.file, digest, place, imageId, manifest, rules };
+      const order = { file: local.file, digest, place, imageId, manifest, rules, opened };
       try {
         return await threads.use(async (thread) => {
           thread.send({ kind: 'apply', order });

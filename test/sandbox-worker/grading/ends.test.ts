@@ -53,6 +53,38 @@ describe('a grading', () => {
     expect(judgement.verdict).toBe('PASSED');
   });
 
+  test('gives neither of its users a capability, a group or a way to one', async () => {
+    const look = 'grep -E "^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Groups)" /proc/self/status; ls /proc/1/fd /proc/1/root';
+    const command = `(${look}) 2>&1; ${passing}`;
+    const prepare = { command: `(${look}) 2>&1 || true` };
+    const small = await all.sample({ prepare, command, reports: tap, fail_to_pass: role }, { none: '' });
+    const { stdout } = await all.grade(small, 'true');
+    const said = stdout.bytes.toString().split('\n');
+    expect(said.filter((line) => line.startsWith('Cap')).map((line) => line.slice(-16))).toEqual(
+      Array(8).fill('0'.repeat(16)),
+    );
+    expect(said.filter((line) => line.startsWith('NoNewPrivs'))).toEqual(['NoNewPrivs:\t1', 'NoNewPrivs:\t1']);
+    expect(said.filter((line) => line.startsWith('Groups')).map((line) => line.trim())).toEqual([
+      'Groups:\t1000',
+      'Groups:\t64990',
+    ]);
+    expect(said.filter((line) => line.includes('Permission denied')).length).toBe(4);
+  });
+
+  test('has a place for temporary files that is the grader’s alone', async () => {
+    const command = `[ "$(stat -c %u:%a "$TMPDIR")" = 64990:700 ] && ${passing}`;
+    const small = await all.sample({ command, reports: tap, fail_to_pass: role }, { none: '' });
+    expect((await all.grade(small, 'true')).judgement.verdict).toBe('PASSED');
+  });
+
+  test('lets tests that load the submission read what its owner may', async () => {
+    const loading = { ...role, assurance: 'IN_PROCESS' };
+    const command = `. /workspace/own/file && [ "$answer" = 42 ] && ${passing}`;
+    const small = await all.sample({ command, reports: tap, fail_to_pass: loading }, { none: '' });
+    const change = 'umask 077; mkdir /workspace/own; echo answer=42 > /workspace/own/file';
+    expect((await all.grade(small, change)).judgement).toMatchObject({ verdict: 'PASSED', assurance: 'IN_PROCESS' });
+  });
+
   test('ends as INVALID_SUBMISSION where a forbidden path was touched, and runs nothing', async () => {
     const rules = { forbid_paths: ['ci/**'] };
     const small = await all.sample({ ...rules, command: passing, reports: tap, fail_to_pass: role }, { none: '' });
@@ -85,16 +117,18 @@ describe('a grading', () => {
     const small = await all.sample({ command, reports: tap, fail_to_pass: role }, { none: '' });
     const { judgement } = await all.grade(small, 'touch /workspace/x');
     expect(judgement).toMatchObject({ verdict: 'SAMPLE_BROKEN', trainable: false });
-    expect(judgement.reasons[0]).toContain('without any submission too');
+    expect(judgement.reasons[0]).toMatch(/; the image has no program .*no.such.runner$/);
   });
 
-  test('ends as FAILED where the submission took the program away', async () => {
-    const command = '/workspace/made/runner';
-    const prepare = {
-      command: `[ -e stop ] || { mkdir made; printf '#!/bin/sh\\nexit 1' > made/runner; chmod +x made/runner; }`,
-    };
-    const small = await all.sample({ prepare, command, reports: tap, fail_to_pass: role }, { none: '' });
-    const { judgement } = await all.grade(small, 'touch /workspace/stop');
+  test.each([
+    ['is not there, and is the task', '/workspace/made/runner', {}],
+    ['is not there, as a list', ['/workspace/made/runner'], {}],
+    ['is looked for by the tests', 'sh run.sh', { 'run.sh': '/workspace/made/runner' }],
+    ['is not there for the build', passing, {}, 'made/build'],
+  ])('ends as FAILED where a program of the workspace %s', async (_, command, tests, build = 'true') => {
+    const prepare = { command: build };
+    const small = await all.sample({ prepare, command, reports: tap, fail_to_pass: role }, { none: '', ...tests });
+    const { judgement } = await all.grade(small, 'touch /workspace/x');
     expect(judgement).toMatchObject({ verdict: 'FAILED', trainable: true });
   });
 

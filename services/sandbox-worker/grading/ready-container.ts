@@ -1,0 +1,68 @@
+import type { Assurance } from '../../shared/sample/verification-schema.ts';
+import type { ContainerLimits } from '../docker/engine.ts';
+import type { ReportReader } from '../report/report-reader.ts';
+import type { Applied } from '../submission/apply.ts';
+import type { ApplyPlace } from '../submission/apply-work.ts';
+import type { InvalidFinding } from '../submission/rules.ts';
+import type { GradingOrder } from './grader.ts';
+import type { GradingCommands } from './grading-commands.ts';
+import type { GradingContainer, GradingContainers } from './grading-container.ts';
+import { placeGraderFiles } from './grading-files.ts';
+import type { PhaseClock } from './phase-clock.ts';
+
+/** What all runs of one verification share. */
+export interface RunContext {
+  readonly order: GradingOrder;
+  readonly imageId: string;
+  readonly limits: ContainerLimits;
+  readonly commands: GradingCommands;
+  readonly containers: GradingContainers;
+  readonly reader: ReportReader;
+  readonly clock: PhaseClock;
+  /** Writes the submission into a container in which nothing ran yet. */
+  apply(place: ApplyPlace, assurance: Assurance): Promise<Applied>;
+  /** Has a container removed, while the grading goes on. */
+  discard(container: GradingContainer): void;
+}
+
+/** A container with the tests and the submission in it, in which nothing ran yet. */
+export type ReadyContainer =
+  | { readonly kind: 'ready'; readonly container: GradingContainer; readonly notes: readonly string[] }
+  | { readonly kind: 'invalid'; readonly finding: InvalidFinding };
+
+/** `empty` leaves the submission out. Whatever goes wrong, the container goes. */
+export async function readyContainer(
+  context: RunContext,
+  assurance: Assurance,
+  empty = false,
+): Promise<ReadyContainer> {
+  const { order, clock, containers, imageId, limits } = context;
+  const { signal, verificationId } = order;
+  signal.throwIfAborted();
+  const wanted = { imageId, limits, verificationId, background: false };
+  const container = await clock.time('create', () => containers.create(wanted));
+  try {
+    signal.throwIfAborted();
+    // The tests come first: what does not fit on the disk then is the submission's.
+    await clock.time('apply', () => placeGraderFiles(container.place, order.sample));
+    const applied = empty ? undefined : await clock.time('apply', () => context.apply(container.place, assurance));
+    signal.throwIfAborted();
+    if (applied?.kind === 'invalid') {
+      context.discard(container);
+      return applied;
+    }
+    if (!container.started) await clock.time('start', () => container.start());
+    await clock.time('connect', () => container.connect(signal));
+    return { kind: 'ready', container, notes: applied === undefined ? [] : notesOf(applied) };
+  } catch (error) {
+    context.discard(container);
+    throw error;
+  }
+}
+
+function notesOf(applied: Extract<Applied, { kind: 'applied' }>): string[] {
+  const { files, bytes, restored } = applied;
+  const notes = [`the submission changes ${files} paths, with ${bytes} bytes in files`];
+  if (restored.length > 0) notes.push(`protected and left as the image has them: ${restored.join(', ')}`);
+  return notes;
+}
