@@ -83,4 +83,5 @@ const advice: Readonly<Record<string, string>> = {
   WORKER_UNREACHABLE: 'assay doctor',
   STORE_UNAVAILABLE: 'assay doctor',
   KEY_NOT_FOUND: 'assay keys ls',
+  NO_SAMPLE: 'assay run <dataset>/<sample>',
 };

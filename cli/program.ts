@@ -11,6 +11,7 @@ import { addSessionsCommand } from './commands/sessions.ts';
 import { addShellCommand } from './commands/shell.ts';
 import { addShellsCommand } from './commands/shells.ts';
 import { addTranscriptCommand } from './commands/transcript.ts';
+import { addVerifyCommand } from './commands/verify.ts';
 import type { Context } from './context.ts';
 import { exitCodeHelp } from './exit-code.ts';
 
@@ -40,6 +41,7 @@ export function createProgram(context: Context): Command {
   addShellsCommand(program, context);
   addLogsCommand(program, context);
   addSamplesCommand(program, context);
+  addVerifyCommand(program, context);
   addTranscriptCommand(program, context);
   addKeysCommand(program, context);
   addDoctorCommand(program, context);

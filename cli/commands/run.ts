@@ -80,6 +80,7 @@ function introduce({ id, sample }: SessionInfo): string {
     '',
     `assay exec ${id} -- ls        a command in it`,
     `assay shell ${id}             a terminal in it`,
+    `assay verify ${id}            its grading`,
     `assay sessions close ${id}    its end`,
   ].join('\n');
 }

@@ -6,6 +6,7 @@ import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import { SampleService } from '../../../gen/assay/v1/sample_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
+import { VerificationService } from '../../../gen/assay/v1/verification_pb.js';
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.js';
 
 export interface ServerDouble {
@@ -19,6 +20,7 @@ export interface DoubleServices {
   execution?: Partial<ServiceImpl<typeof ExecutionService>>;
   session?: Partial<ServiceImpl<typeof SessionService>>;
   sample?: Partial<ServiceImpl<typeof SampleService>>;
+  verification?: Partial<ServiceImpl<typeof VerificationService>>;
 }
 
 /** A real gRPC server on loopback whose answers a test decides. */
@@ -27,6 +29,7 @@ export async function startServerDouble(services: DoubleServices, port = 0): Pro
     router.service(ExecutionService, services.execution ?? {});
     router.service(SessionService, services.session ?? {});
     router.service(SampleService, services.sample ?? {});
+    router.service(VerificationService, services.verification ?? {});
   };
   const server = http2.createServer(connectNodeAdapter({ routes }));
   const sockets = new Set<Socket>();

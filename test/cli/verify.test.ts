@@ -1,0 +1,89 @@
+import { afterEach, expect, test } from 'vitest';
+import { Assurance } from '../../gen/assay/v1/sample_pb.js';
+import { TestOutcome, Verdict, VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
+import { runCaptured } from './captured-terminal.ts';
+
+const servers: ServerDouble[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop();
+});
+
+async function serve(verification: DoubleServices['verification'] & object): Promise<string> {
+  const server = await startServerDouble({ verification });
+  servers.push(server);
+  return server.endpoint;
+}
+
+const pending = { verificationId: 'ver_1', sessionId: 'ses_1', status: VerificationStatus.PENDING };
+const tests = [
+  { name: 'the sum\u001b[31m', role: 'fail_to_pass', outcome: TestOutcome.FAILED, message: 'expected 6\nfound 3' },
+  {
+    name: 'the count',
+    role: 'pass_to_pass',
+    outcome: TestOutcome.PASSED,
+    duration: { seconds: 0n, nanos: 12_000_000 },
+  },
+];
+const result = (verdict: Verdict) => ({
+  verdict,
+  isSuccess: verdict === Verdict.PASSED,
+  trainable: verdict !== Verdict.INFRA_ERROR,
+  reason: 'it was found out',
+  assurance: Assurance.ISOLATED,
+  total: 2,
+  passed: 1,
+  stdout: Buffer.from('hello'),
+  failed: 1,
+  tests,
+});
+
+function answering(verdict: Verdict) {
+  const status = verdict === Verdict.INFRA_ERROR ? VerificationStatus.ERROR : VerificationStatus.COMPLETED;
+  return serve({
+    startVerification: () => ({ verification: pending }),
+    async *watchVerification() {
+      yield { verification: { ...pending, status: VerificationStatus.RUNNING, phase: 'preparing' } };
+      yield { verification: { ...pending, status, result: result(verdict) } };
+    },
+  });
+}
+
+test('verify prints the tests and the verdict, and exits with 1 where it failed', async () => {
+  const endpoint = await answering(Verdict.FAILED);
+  const { stdout, code, stderr } = await runCaptured(['verify', 'ses_1', '--watch'], endpoint);
+  expect(stdout.toString()).toMatch(
+    /^OUTCOME +ROLE +TIME +TEST\nFAILED +fail_to_pass +- +the sum\ufffd\[31m: expected 6\n/,
+  );
+  expect(stdout.toString()).toMatch(/PASSED +pass_to_pass +12 ms +the count\n/);
+  expect(stdout.toString()).toMatch(/verdict +FAILED\nreason +it was found out\n/);
+  expect(stderr.toString()).toMatch(/ver_1 running \(preparing\)\n/);
+  expect(code).toBe(1);
+});
+
+test.each([
+  [Verdict.PASSED, 0],
+  [Verdict.TAMPERED, 1],
+  [Verdict.INFRA_ERROR, 125],
+])('the exit code of verdict %s is %s', async (verdict, expected) => {
+  const { code } = await runCaptured(['verify', 'ses_1', '-o', 'json'], await answering(verdict));
+  expect(code).toBe(expected);
+});
+
+test('verify passes its options on, and prints JSON where it is asked to', async () => {
+  const asked: unknown[] = [];
+  const endpoint = await serve({
+    startVerification({ sessionId, force, requiredAssurance }) {
+      asked.push({ sessionId, force, requiredAssurance });
+      return { verification: { ...pending, status: VerificationStatus.COMPLETED, result: result(Verdict.PASSED) } };
+    },
+  });
+  const args = ['verify', 'ses_1', '--force', '--assurance', 'ISOLATED', '-o', 'json'];
+  const { stdout } = await runCaptured(args, endpoint);
+  expect(asked).toEqual([{ sessionId: 'ses_1', force: true, requiredAssurance: Assurance.ISOLATED }]);
+  expect(JSON.parse(stdout.toString())).toMatchObject({
+    id: 'ver_1',
+    status: 'completed',
+    result: { verdict: 'PASSED', stdout: { text: 'hello' } },
+  });
+});
