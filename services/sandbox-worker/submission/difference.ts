@@ -3,7 +3,7 @@ import { closeSync, readSync, type Stats } from 'node:fs';
 import type { Baseline, BaselineNode } from './baseline.ts';
 import { type BytePath, join } from './byte-path.ts';
 import type { ChangeCheck } from './change-check.ts';
-import type { HeldDirectory } from './held-directory.ts';
+import { type HeldDirectory, LeasedFile } from './held-directory.ts';
 import { type CompiledRules, InvalidSubmission } from './rules.ts';
 import { type EntryKind, sameAttributes, setIdBits, type TreeEntry } from './tree-entry.ts';
 
@@ -108,12 +108,21 @@ export function findDifference(input: DifferenceInput): BytePath[] {
     }
     if (pending.at(-1)?.path === path) pending.pop();
   };
+  const open = (path: BytePath, merged: HeldDirectory, name: BytePath, stats: Stats): number => {
+    try {
+      return merged.file(name, stats);
+    } catch (error) {
+      if (!(error instanceof LeasedFile)) throw error;
+      // Whoever has the lease is the agent's: it must not make its sealing a failure of ours.
+      throw new InvalidSubmission('LEASED', path, 'a process keeps it from being read by a lease; type: kill it');
+    }
+  };
   const visitFile = ({ path, merged, node }: Place, name: BytePath, stats: Stats): void => {
     const entry = describe(stats);
     const known = node?.entry;
     // Before its content is looked at: a file larger than the limit is not read.
     const maySame = known !== undefined && sameAttributes(known, entry) && sameSetId(known, entry);
-    const descriptor = merged.file(name, stats);
+    const descriptor = open(path, merged, name, stats);
     try {
       if (maySame && hashOf(descriptor, entry.size, input.checkTime) === known.content) return;
       links.expect(stats, path);

@@ -14,10 +14,24 @@ export interface HeldDirectory {
   target(name: BytePath): BytePath;
   /** undefined where the name is no directory. */
   directory(name: BytePath): HeldDirectory | undefined;
-  /** A descriptor of the regular file that `seen` describes. */
+  /** A descriptor of the regular file that `seen` describes. Throws LeasedFile where a process keeps it from being opened. */
   file(name: BytePath, seen: Stats): number;
   stats(): Stats;
   close(): void;
+}
+
+/** Somebody has a lease on the file (fcntl F_SETLEASE) and stands still: an open would wait for it. */
+export class LeasedFile extends Error {
+  override readonly name = 'LeasedFile';
+}
+
+function openUnleased(path: Buffer): number {
+  try {
+    return openSync(path, noFollow);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') throw new LeasedFile('a process has a lease on it');
+    throw error;
+  }
 }
 
 /** A directory of this host whose own path is trusted. */
@@ -54,7 +68,7 @@ function held(descriptor: number): HeldDirectory {
       }
     },
     file(name, seen) {
-      const opened = openSync(at(name), noFollow);
+      const opened = openUnleased(at(name));
       const found = fstatSync(opened);
       if (found.isFile() && found.ino === seen.ino && found.dev === seen.dev) return opened;
       closeSync(opened);

@@ -66,6 +66,7 @@ export type InvalidReason =
   | 'PATH_TOO_LONG'
   | 'TOO_DEEP'
   | 'SPECIAL_FILE'
+  | 'LEASED'
   | 'HARD_LINK'
   | 'SET_ID'
   | 'OWNER'

@@ -6,6 +6,16 @@ import { baseImage, nothingLeft, type Reported } from '../docker/scratch-host.ts
 import { listArchive } from './archive-listing.ts';
 import { createSealingHost, sealed } from './sealing-host.ts';
 
+/** A process in the background that has a write lease on a file: nobody else can open it without waiting. */
+const leaseScript = `python3 -c '
+import fcntl, os, time
+file = os.open("leased/file", os.O_WRONLY)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+if os.fork() == 0:
+    os.close(1), os.close(2)
+    time.sleep(100000)
+'`;
+
 /** Each attack has a directory of its own, which is then sealed as the working directory. */
 const attacks = `
 cd /workspace
@@ -22,6 +32,7 @@ mkdir spread && (cd spread && seq 1 60 | xargs mkdir)
 mkdir nested && (cd nested && mkdir 0 z && seq 1 300 | xargs mkdir && (cd 0 && seq 1 450 | xargs touch) && (cd z && seq 1 2000 | xargs touch))
 mkdir long && (cd long && exec perl -e 'for (1..40) { mkdir "n" x 200; chdir "n" x 200 or die } open F, ">", "end" or die')
 mkdir deep && perl -e 'chdir "deep"; for (1..3000) { mkdir "d"; chdir "d" or die } open F, ">", "end"'
+mkdir leased && touch leased/file && ${leaseScript}
 mkdir links && ln -s /etc/shadow links/absolute && ln -s ../../../../../../../../etc/hostname links/relative && ln -s loop links/loop
 ln -s /etc as-link
 mkdir -p above && ln -s /etc above/link
@@ -54,6 +65,7 @@ describe('a submission is invalid', () => {
   test.each([
     ['a FIFO', 'fifo', 'SPECIAL_FILE', 'pipe'],
     ['a socket', 'socket', 'SPECIAL_FILE', 's'],
+    ['a file that a process has a lease on', 'leased', 'LEASED', 'file'],
     ['a setuid file', 'setuid', 'SET_ID', 'true'],
     ['a setgid file', 'setgid', 'SET_ID', 'true'],
     ['a hard link to a file outside', 'hard', 'HARD_LINK', 'inside'],
