@@ -35,7 +35,7 @@ export interface SealingHost {
   /** Runs a script as the agent, to its end, in a session that then stays. */
   session(script: string, imageId: string): Promise<Reported>;
   seal(
-    session: Reported,
+    session: Pick<Reported, 'id'>,
     change?: Partial<SubmissionRules>,
     options?: SealOptions,
   ): Promise<SealedSubmission | InvalidSealing>;
