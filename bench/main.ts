@@ -10,6 +10,7 @@ import { coldCreate, warmCreate } from './create.ts';
 import { createEngineApi } from './engine-api.ts';
 import type { Bench, Measured, Surroundings } from './measured.ts';
 import { output } from './output.ts';
+import { verificationOverhead } from './verification.ts';
 
 const benches: Readonly<Record<string, Bench>> = {
   direct_command_vs_docker_exec: directCommand,
@@ -20,6 +21,7 @@ const benches: Readonly<Record<string, Bench>> = {
   cold_create_vs_engine: coldCreate,
   warm_create_vs_docker_run: warmCreate,
   output_vs_docker_cli: output,
+  verification_overhead: verificationOverhead,
 };
 
 const { values, positionals } = parseArgs({

@@ -1,0 +1,33 @@
+import { type Bench, median, timed } from './measured.ts';
+
+const rounds = 15;
+const warmUps = 5;
+
+/**
+ * What a verification takes beside the test commands themselves and the pause in which the submission is copied: sealing,
+ * the queue, fresh containers, reports, the verdict and the way back. The reference is the time of the commands.
+ */
+export const verificationOverhead: Bench = async ({ client }) => {
+  await using session = await client.sessions.create({ sample: { dataset: 'examples', id: 'hello-fix' } });
+  const overheads: number[] = [];
+  const commands: number[] = [];
+  const phases = new Map<string, number[]>();
+  for (let round = -warmUps; round < rounds; round++) {
+    let found: Awaited<ReturnType<typeof session.verify>> | undefined;
+    const wallMs = await timed(async () => {
+      found = await session.verify({ force: true });
+    });
+    if (found?.result?.verdict !== 'FAILED') throw new Error(`${found?.id}: ${found?.result?.reason}`);
+    if (round < 0) continue;
+    const { result, submission } = found;
+    const commandMs = result.executionDurationSeconds * 1_000;
+    commands.push(commandMs);
+    overheads.push(wallMs - commandMs - submission.pauseMs);
+    for (const { phase, durationMs } of [...result.phases, { phase: 'pause', durationMs: submission.pauseMs }])
+      phases.set(phase, [...(phases.get(phase) ?? []), durationMs]);
+  }
+  const told = [...phases].map(([phase, ms]) => `${phase} ${median(ms).toFixed(0)}`);
+  process.stderr.write(`verification, by phase, p50 in ms: ${told.join(', ')}\n`);
+  const [ours, reference] = [median(overheads), median(commands)];
+  return { ours, reference, unit: 'ms', ratio: reference / ours, samples: rounds };
+};

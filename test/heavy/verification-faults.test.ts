@@ -1,0 +1,228 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { connect, type NatsConnection } from '@nats-io/transport-node';
+import Docker from 'dockerode';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import type { Session, VerificationInfo } from '../../clients/typescript/index.ts';
+import { EventSchema } from '../../gen/assay/events/v1/events_pb.js';
+import { VerificationJobSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { startTestStack, type TestStack } from '../e2e/stack.ts';
+import { runDirectory } from '../run.ts';
+
+const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
+const main = new URL('../../services/sandbox-worker/main.ts', import.meta.url).pathname;
+const fix = "sed -i 's/range(low, high))/range(low, high + 1))/' ranges.py";
+/** What a verification goes through; it is pending before the first. */
+const phases = ['pending', 'image', 'starting', 'preparing', 'running', 'reading'] as const;
+/** A job that nobody keeps alive comes again after this. */
+const ackWaitMs = 3_000;
+
+let datasets: string;
+let stack: TestStack;
+let broker: NatsConnection;
+/** Final statuses by verification, as the events tell them, once for each revision of its record. */
+const finals = new Map<string, Map<bigint, string>>();
+
+beforeAll(async () => {
+  datasets = mkdtempSync(join(runDirectory(), 'datasets-'));
+  const folder = join(datasets, 'examples/slow');
+  mkdirSync(dirname(folder));
+  cpSync(shipped, folder, { recursive: true });
+  const yaml = readFileSync(join(folder, 'sample.yaml'), 'utf8')
+    .replace('id: hello-fix', 'id: slow')
+    .replace('  command: python3 -I run.py\n', '  command: python3 -I run.py\n  prepare: {command: sleep 1}\n');
+  writeFileSync(join(folder, 'sample.yaml'), yaml);
+  const run = join(folder, 'tests/run.py');
+  writeFileSync(run, `import time\ntime.sleep(1)\n${readFileSync(run, 'utf8')}`);
+  stack = await startTestStack({
+    env: {
+      sessions: { ASSAY_DATASETS: datasets },
+      worker: { ASSAY_JOB_ACK_SECONDS: String(ackWaitMs / 1_000) },
+    },
+  });
+  await follow();
+});
+afterAll(async () => {
+  await broker.close();
+  await stack.stop();
+  rmSync(datasets, { recursive: true, force: true });
+});
+
+/** Listens to the events as the services' own user, across restarts of the broker. */
+async function follow(): Promise<void> {
+  const { user, password } = JSON.parse(readFileSync(stack.stack.natsAuthFile, 'utf8'));
+  const servers = stack.stack.natsUrl;
+  broker = await connect({ servers, user, pass: password, maxReconnectAttempts: -1, reconnectTimeWait: 50 });
+  broker.subscribe('assay.events.*.verification.*', {
+    callback: (_, { data }) => {
+      const { event } = fromBinary(EventSchema, data);
+      const told = event.case === 'verificationChanged' ? event.value : undefined;
+      const status = VerificationStatus[told?.verification?.status ?? 0] ?? '';
+      if (told?.verification === undefined || !['COMPLETED', 'ERROR', 'CANCELLED'].includes(status)) return;
+      const { verificationId } = told.verification;
+      const seen = finals.get(verificationId) ?? new Map<bigint, string>();
+      finals.set(verificationId, seen.set(told.revision, status));
+    },
+  });
+}
+
+async function mended(): Promise<Session> {
+  const session = await stack.client.sessions.create({ sample: { dataset: 'examples', id: 'slow' } });
+  await session.run(fix);
+  return session;
+}
+
+/** Starts a verification, does something when it reaches the phase, and follows it to its end. */
+async function verify(
+  phase: (typeof phases)[number],
+  act: (started: VerificationInfo) => unknown,
+): Promise<VerificationInfo> {
+  const { verifications } = stack.client;
+  const session = await mended();
+  const started = await verifications.start(session.id, { force: true });
+  await session.close();
+  const order = (info: VerificationInfo): number => phases.findIndex((name) => name === (info.phase || info.status));
+  let acted = false;
+  let last = started;
+  for await (const info of verifications.watch(started.id)) {
+    last = info;
+    if (acted || order(info) < phases.indexOf(phase)) continue;
+    acted = true;
+    await act(started);
+  }
+  expect(acted).toBe(true);
+  return last;
+}
+
+/** The record says so, no event ever said otherwise, and no container of it is left. */
+async function endedOnce(info: VerificationInfo, status: string): Promise<void> {
+  expect([info.status, info.result?.reason]).toEqual([status, info.result?.reason]);
+  const again = await stack.client.verifications.get(info.id);
+  expect([again.status, again.result?.verdict]).toEqual([info.status, info.result?.verdict]);
+  // One event, or none where the broker was dying; a repetition has the same revision.
+  const statuses = [...(finals.get(info.id)?.values() ?? [])];
+  expect([[], [status.toUpperCase()]]).toContainEqual(statuses);
+  await vi.waitFor(async () => expect(await containersOf(info.id)).toEqual([]), { timeout: 20_000, interval: 100 });
+}
+
+async function containersOf(verificationId: string): Promise<string[]> {
+  const docker = new Docker({ socketPath: inject('setup').dockerSocket });
+  const filters = { label: [`dev.assay.verification=${verificationId}`] };
+  return (await docker.listContainers({ all: true, filters })).map(({ Id }) => Id);
+}
+
+async function passedOnce(info: VerificationInfo): Promise<void> {
+  expect([info.status, info.result?.verdict, info.result?.reason]).toEqual(['completed', 'PASSED', expect.anything()]);
+  await endedOnce(info, 'completed');
+}
+
+async function killAndWait(name: 'nats' | 'worker' | 'sessions'): Promise<void> {
+  const before = stack.stack.restarts(name);
+  expect(stack.stack.kill(name)).toBe(true);
+  await vi.waitFor(() => expect(stack.stack.restarts(name)).toBeGreaterThan(before), { timeout: 20_000 });
+  await stack.stack.ready();
+}
+
+describe.each(['worker', 'sessions', 'nats'] as const)('a verification survives the death of %s', (name) => {
+  test.each(phases)('while it is %s', async (phase) => {
+    const info = await verify(phase, () => killAndWait(name));
+    await passedOnce(info);
+    // A worker that dies in the midst of it has begun in vain; what is as good as done may be done with.
+    const inVain = name === 'worker' && (phase === 'preparing' || phase === 'running');
+    expect(info.attempts).toBeGreaterThanOrEqual(inVain ? 2 : 1);
+    expect(info.attempts).toBeLessThanOrEqual(name === 'worker' ? 2 : 1);
+  });
+});
+
+describe('a verification is cancelled', () => {
+  test.each(phases)('while it is %s', async (phase) => {
+    const info = await verify(phase, ({ id }) => stack.client.verifications.cancel(id));
+    // It may have ended in the same moment; then it says so and nothing else.
+    if (phase === 'reading' && info.status === 'completed') return passedOnce(info);
+    expect(info.result).toBeUndefined();
+    await endedOnce(info, 'cancelled');
+  });
+
+  test('while its worker is dead', async () => {
+    const info = await verify('running', async ({ id }) => {
+      await stack.stack.halt('worker', 'SIGKILL');
+      expect((await stack.client.verifications.cancel(id)).cancelRequested).toBe(true);
+      stack.stack.start('worker');
+    });
+    await endedOnce(info, 'cancelled');
+  });
+});
+
+describe('the queue', () => {
+  test('delivers a job ten times more, and it is done once', async () => {
+    const info = await verify('preparing', async ({ id }) => {
+      const project = 'default';
+      const job = toBinary(VerificationJobSchema, create(VerificationJobSchema, { project, verificationId: id }));
+      for (let copy = 0; copy < 10; copy++) await broker.request(`assay.jobs.${project}.${id}`, job);
+    });
+    await passedOnce(info);
+    expect(info.attempts).toBe(1);
+    await vi.waitFor(async () => expect(await jobsLeft()).toBe(0), { timeout: 30_000, interval: 200 });
+  });
+
+  test('drops what is no job, and goes on', async () => {
+    for (const data of ['', 'no protobuf', '\u0000'.repeat(1_000)])
+      await broker.request('assay.jobs.default.poison', data);
+    await passedOnce(await verify('pending', () => undefined));
+    await vi.waitFor(async () => expect(await jobsLeft()).toBe(0), { timeout: 30_000, interval: 200 });
+  });
+});
+
+async function jobsLeft(): Promise<number> {
+  const answer = await broker.request('$JS.API.STREAM.INFO.ASSAY_JOBS');
+  return answer.json<{ state: { messages: number } }>().state.messages;
+}
+
+describe('a second worker', () => {
+  let second: ChildProcess | undefined;
+  afterEach(async () => {
+    if (second === undefined || second.exitCode !== null || second.signalCode !== null) return;
+    second.kill('SIGTERM');
+    await once(second, 'exit');
+  });
+
+  test('grades what a worker had begun that is lost for good', async () => {
+    const info = await verify('running', async () => {
+      await stack.stack.halt('worker', 'SIGKILL');
+      second = startWorker();
+    });
+    expect(info.attempts).toBe(2);
+    const { endTime } = info;
+    // What the dead one left on this machine is its own to remove, when it comes back after all.
+    stack.stack.start('worker');
+    await passedOnce(info);
+    expect((await stack.client.verifications.get(info.id)).endTime).toEqual(endTime);
+  });
+
+  function startWorker(): ChildProcess {
+    const { dockerSocket, baseImage, guestPath, isolatedPath } = inject('setup');
+    const { natsUrl, natsAuthFile, workerTokenFile, dataDir, installation } = stack.stack;
+    const env = {
+      PATH: process.env.PATH,
+      ASSAY_NATS_URL: natsUrl,
+      ASSAY_NATS_AUTH_FILE: natsAuthFile,
+      ASSAY_WORKER_TOKEN_FILE: workerTokenFile,
+      ASSAY_DATA_DIR: join(dataDir, 'worker-2'),
+      ASSAY_DOCKER_SOCKET: dockerSocket,
+      ASSAY_BASE_IMAGE: baseImage,
+      ASSAY_GUEST_PATH: guestPath,
+      ASSAY_ISOLATED_PATH: isolatedPath,
+      ASSAY_NETDOOR_PATH: join(dirname(guestPath), 'netdoor'),
+      ASSAY_WORKER_LISTEN: '127.0.0.1:0',
+      ASSAY_ON_STOP: 'close',
+      ASSAY_INSTALLATION: `${installation}-2`,
+      ASSAY_WARM_POOL: '0',
+      ASSAY_JOB_ACK_SECONDS: String(ackWaitMs / 1_000),
+    };
+    return spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env, stdio: 'ignore' });
+  }
+});
