@@ -1,8 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../../shared/log.ts';
 import type { ContainerOrder, GradingContainer, GradingContainers } from './grading-container.ts';
 
 /** A container that nobody needed for so long makes room. */
 const idleMs = 600_000;
+/** What was just taken is being filled and begins its tests; the next can wait until that is done. */
+const fillDelayMs = 250;
 
 /**
  * Grading containers that run already, with nothing in them but their guest, for the images and limits that were asked for
@@ -85,24 +88,27 @@ export function createGradingPool({ containers, size, log }: GradingPoolDeps): G
   };
 
   /** One at a time, for the kind that was asked for last; the others give way where there are too many. */
-  const fill = (): void => {
+  const fill = async (): Promise<void> => {
+    await delay(fillDelayMs, undefined, { signal: closing.signal });
+    for (let latest = next(); latest !== undefined; latest = next()) await make(latest);
+  };
+  const next = (): Kind | undefined => {
     const [latest] = [...kinds.values()].reverse();
-    if (making !== undefined || latest === undefined || closing.signal.aborted) return;
-    if (count() >= size) {
-      const oldest = [...kinds.values()].find(({ waiting }) => waiting.length > 0);
-      if (oldest === undefined || latest.waiting.length > 0) return;
-      oldest.waiting.splice(0, 1).forEach(drop);
-    }
-    making = make(latest).then(
-      () => {
-        making = undefined;
-        fill();
-      },
-      (error: unknown) => {
-        making = undefined;
+    if (latest === undefined || closing.signal.aborted) return undefined;
+    if (count() < size) return latest;
+    const oldest = [...kinds.values()].find(({ waiting }) => waiting.length > 0);
+    if (oldest === undefined || latest.waiting.length > 0) return undefined;
+    oldest.waiting.splice(0, 1).forEach(drop);
+    return latest;
+  };
+  const fillSoon = (): void => {
+    making ??= fill()
+      .catch((error: unknown) => {
         if (!closing.signal.aborted) log.warn({ err: error }, 'a grading container could not be made ahead');
-      },
-    );
+      })
+      .finally(() => {
+        making = undefined;
+      });
   };
 
   return {
@@ -118,7 +124,7 @@ export function createGradingPool({ containers, size, log }: GradingPoolDeps): G
       const kind = touch(order);
       let found = kind.waiting.shift();
       for (; found !== undefined && !found.container.alive; found = kind.waiting.shift()) drop(found);
-      fill();
+      fillSoon();
       if (found === undefined) return containers.create(order);
       clearTimeout(found.timer);
       return found.container;

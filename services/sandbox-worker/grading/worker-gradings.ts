@@ -11,6 +11,7 @@ import { createGradingContainers, type GradingContainers } from './grading-conta
 import { createGradingPool } from './grading-pool.ts';
 import { createGradingSlots } from './grading-slot.ts';
 
+const sweepMs = 60_000;
 const libraryPath = new URL('../../../runner/lib', import.meta.url).pathname;
 
 /** What the worker has for gradings. */
@@ -48,7 +49,12 @@ export function createWorkerGradings(deps: WorkerGradingDeps): WorkerGradings | 
   const containers = createGradingPool({ containers: made, size: config.ASSAY_GRADING_POOL, log });
   const reader = createReportReader();
   const grader = createGrader({ ...deps, containers, reader, outputBytes: config.ASSAY_GRADING_OUTPUT_BYTES });
+  // Beside the one at the start: a removal can fail, too.
+  const sweeping = setInterval(() => {
+    containers.sweep().catch((error) => log.warn({ err: error }, 'a sweep of grading containers did not finish'));
+  }, sweepMs).unref();
   const close = async (): Promise<void> => {
+    clearInterval(sweeping);
     await grader.settled();
     await containers.close();
     await reader.close();
