@@ -76,11 +76,12 @@ const resourceEnds: Step = ({ runs }) => {
 };
 
 const failures: Step = (grading, tests) =>
-  found('FAILED', [
-    ...needed.flatMap((role) => failedTests(role, tests)),
-    ...grading.runs.flatMap((run) => failedRun(run, tests)),
-    ...silentSentinels(grading, tests),
-  ]);
+  found('FAILED', [...needed.flatMap((role) => failedTests(role, tests)), ...contradictions(grading, tests)]);
+
+/** What makes a run unworthy of belief, beside tests that failed: no report, a status that does not fit, silent sentinels. */
+function contradictions(grading: Grading, tests: readonly GradedTest[]): string[] {
+  return [...grading.runs.flatMap((run) => failedRun(run, tests)), ...silentSentinels(grading, tests)];
+}
 
 function failedTests(role: RoleName, tests: readonly GradedTest[]): string[] {
   const bad = tests.filter((test) => test.role === role && test.status !== 'passed');
@@ -134,15 +135,20 @@ function conclude(
   };
 }
 
-/** Part of a reward is given only for work that was graded to its end. */
-function rewardOf({ reward, runs }: Grading, tests: readonly GradedTest[], verdict: Verdict): number {
-  if (verdict !== 'PASSED' && verdict !== 'FAILED') return 0;
+/** Part of a reward is given only for work that was graded to its end, and on the word of runs that can be believed. */
+function rewardOf(grading: Grading, tests: readonly GradedTest[], verdict: Verdict): number {
+  const { reward, runs } = grading;
+  if (verdict !== 'PASSED' && (verdict !== 'FAILED' || contradictions(grading, tests).length > 0)) return 0;
   if (reward === 'verdict') return verdict === 'PASSED' ? 1 : 0;
-  const rewards = runs.flatMap((run) => run.reward ?? []);
-  if (reward === 'report') return rewards.length === 0 ? 0 : Math.min(...rewards);
+  const most = verdict === 'PASSED' ? 1 : 0.999;
+  if (reward === 'report') {
+    // A sentinel that fails as it must has earned nothing, and takes nothing away.
+    const rewards = runs.filter(({ roles }) => !roles.includes('sentinel_fail')).flatMap((run) => run.reward ?? []);
+    return rewards.length === 0 ? 0 : Math.min(most, ...rewards);
+  }
   const required = tests.filter(({ role }) => role !== undefined && needed.includes(role));
   const passed = required.filter(({ status }) => status === 'passed').length;
-  return verdict === 'PASSED' ? 1 : required.length === 0 ? 0 : Math.min(passed / required.length, 0.999);
+  return verdict === 'PASSED' ? 1 : required.length === 0 ? 0 : Math.min(passed / required.length, most);
 }
 
 /** Sentinels are traps, not tests: they do not count. */

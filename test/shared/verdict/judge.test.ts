@@ -273,6 +273,29 @@ describe('what a verdict carries', () => {
     expect(judge(grading({ reward: 'report', runs: forged })).reward).toBe(0);
   });
 
+  test('no reward is taken from a run that contradicts itself, whatever it says', () => {
+    const signaled = run(allPassed, { end: { kind: 'signaled', signal: 9 }, reward: 1 });
+    const silent = sentinelRun({});
+    for (const runs of [
+      [signaled, sentinelRun()],
+      [run(allPassed, { end: exit(3), reward: 1 }), sentinelRun()],
+      [run(allPassed, { badReports: ['junit.xml: no report'], reward: 1 }), sentinelRun()],
+      [run(allPassed, { reward: 1 }), silent],
+    ]) {
+      expect(judge(grading({ reward: 'report', runs }))).toMatchObject({ verdict: 'FAILED', reward: 0 });
+      expect(judge(grading({ reward: 'fraction', runs }))).toMatchObject({ verdict: 'FAILED', reward: 0 });
+    }
+  });
+
+  test('a report that gives all to a failure is not believed to the last, and one of the sentinels not at all', () => {
+    const failed = run({ ...allPassed, mends: 'failed' }, { end: exit(1), reward: 1 });
+    const reward = judge(grading({ reward: 'report', runs: [failed, sentinelRun()] })).reward;
+    expect(reward).toBeGreaterThan(0.9);
+    expect(reward).toBeLessThan(1);
+    const passed = [run(allPassed, { reward: 0.8 }), { ...sentinelRun(), reward: 0 }];
+    expect(judge(grading({ reward: 'report', runs: passed })).reward).toBe(0.8);
+  });
+
   test('a full fraction is not given to a failure', () => {
     const runs = [run(allPassed, { end: exit(3) }), sentinelRun()];
     expect(judge(grading({ reward: 'fraction', runs })).reward).toBeLessThan(1);
