@@ -20,8 +20,8 @@ const reasons: Readonly<Record<Verdict, string>> = {
 };
 
 /**
- * The verification without what only graders may know: names, messages and output of hidden tests, sentinels, notes.
- * Verdict, counts, times and the digests stay.
+ * The verification without what only graders may know: names, messages and output of hidden tests, sentinels, notes, and
+ * what the grading used. Verdict, counts, digests and the duration in whole seconds stay.
  */
 export function forAgents(verification: Verification): Verification {
   const shown = clone(VerificationSchema, verification);
@@ -40,6 +40,13 @@ function strip(result: VerificationResult): void {
   result.stderr = new Uint8Array();
   result.stdoutOmittedBytes = 0n;
   result.stderrOmittedBytes = 0n;
+  result.omittedTests = 0;
+  // What a program uses while it is graded it can choose, by the inputs that it sees there: figures as fine as these would
+  // carry hidden inputs out, some bits with each verification.
+  result.phases = [];
+  delete result.cpuTime;
+  result.peakMemoryBytes = 0n;
+  result.executionDurationSeconds = Math.ceil(result.executionDurationSeconds);
   // Why a submission is invalid is about the agent's own files.
   if (result.verdict !== Verdict.INVALID_SUBMISSION) result.reason = reasons[result.verdict];
 }

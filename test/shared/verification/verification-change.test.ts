@@ -103,3 +103,18 @@ test('agents see verdict and counts, and nothing that names a hidden test', () =
   expect(shown.result).toMatchObject({ verdict: Verdict.FAILED, total: 2, failed: 1 });
   expect(Buffer.from(toBinary(VerificationSchema, shown)).includes('secret')).toBe(false);
 });
+
+test('agents see no figure that a graded program could write hidden inputs into', () => {
+  const whole = create(VerificationResultSchema, {
+    verdict: Verdict.FAILED,
+    executionDurationSeconds: 1.234_567,
+    phases: [{ phase: 'run', duration: { seconds: 1n, nanos: 234_567 } }],
+    cpuTime: { seconds: 1n, nanos: 1 },
+    peakMemoryBytes: 123_456_789n,
+    omittedTests: 7,
+  });
+  const record = changed(pending(), claimed('a'), { ...ended('a'), result: whole } as VerificationChange);
+  const { result } = forAgents(verificationOf(record));
+  expect(result).toMatchObject({ executionDurationSeconds: 2, phases: [], peakMemoryBytes: 0n, omittedTests: 0 });
+  expect(result?.cpuTime).toBeUndefined();
+});
