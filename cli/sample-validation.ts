@@ -44,11 +44,15 @@ async function namesOf(context: Context, name: string): Promise<SampleName[]> {
 function render(done: readonly Validated[]): string {
   const rows = done.map(({ sample, gradings, outcome }) => [
     writeSampleName(sample),
-    ...['oracle', 'honest', 'empty'].map((candidate) => summarize(gradings, candidate)),
+    ...['oracle', 'honest', 'empty'].map((name) => summarize(gradings, ({ candidate }) => candidate === name)),
+    summarize(gradings, ({ candidate }) => candidate.startsWith('adversary: ')),
     outcome === undefined ? '-' : String(outcome.flakeRate),
     outcome?.valid === true ? 'valid' : 'NOT VALID',
   ]);
-  const table = renderTable(['SAMPLE', 'ORACLE', 'WITH OWN TESTS', 'EMPTY', 'FLAKE RATE', 'OUTCOME'], rows);
+  const table = renderTable(
+    ['SAMPLE', 'ORACLE', 'WITH OWN TESTS', 'EMPTY', 'ADVERSARIES', 'FLAKE RATE', 'OUTCOME'],
+    rows,
+  );
   const problems = done.flatMap(({ sample, outcome }) =>
     (outcome?.problems ?? []).map((problem) => `${writeSampleName(sample)}: ${problem}`),
   );
@@ -56,8 +60,11 @@ function render(done: readonly Validated[]): string {
 }
 
 /** `3/3 PASSED`: so many of its gradings were as they must be. */
-function summarize(gradings: readonly CandidateGradingInfo[], candidate: string): string {
-  const own = gradings.filter((grading) => grading.candidate === candidate);
+function summarize(
+  gradings: readonly CandidateGradingInfo[],
+  wanted: (grading: CandidateGradingInfo) => boolean,
+): string {
+  const own = gradings.filter(wanted);
   if (own.length === 0) return '-';
   const verdicts = [...new Set(own.map(({ verdict }) => verdict))].join(', ');
   return `${own.filter(({ deviations }) => deviations.length === 0).length}/${own.length} ${verdicts}`;

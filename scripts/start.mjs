@@ -79,6 +79,7 @@ function welcome({ endpoint, key, dataDir }) {
 
   Try, in another terminal and this directory:
     export ASSAY_ENDPOINT=${endpoint} ASSAY_API_KEY=${key}
+    npx assay run examples/hello-fix
     npx assay run -- python3 -c 'print(6 * 7)'
     npx assay sessions ls
 `);

@@ -94,7 +94,7 @@ export type BuildEvent =
 
 /** One grading of a submission of which is known how it must be graded. */
 export interface CandidateGradingInfo {
-  /** `empty`, `oracle` or `honest`: the oracle with tests of its own beside it. */
+  /** `empty`, `oracle`, `honest` (the oracle with tests of its own beside it), or `adversary: …`. */
   readonly candidate: string;
   /** From 1. */
   readonly attempt: number;

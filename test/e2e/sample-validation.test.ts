@@ -65,12 +65,16 @@ describe('validating a sample', () => {
       'oracle 2 PASSED',
       'honest 1 PASSED',
       'honest 2 PASSED',
+      'adversary: planted reports 1 FAILED',
+      'adversary: hooks that end the runner 1 FAILED',
+      'adversary: shadowed modules 1 FAILED',
+      'adversary: programs that say yes 1 FAILED',
     ]);
     expect(gradings[0]?.failures.toSorted()).toEqual([
       'a range of one number is that number',
       'the last number is part of the sum',
     ]);
-    const outcome = { valid: true, flakeRate: 0, gradings: 6, problems: [], time: expect.any(Date) };
+    const outcome = { valid: true, flakeRate: 0, gradings: 10, problems: [], time: expect.any(Date) };
     expect(events.at(-1)).toEqual({ type: 'outcome', ...outcome });
     const name = { dataset: 'examples', id: 'hello-fix' };
     expect((await stack.client.samples.get(name)).validation).toEqual(outcome);
@@ -79,7 +83,7 @@ describe('validating a sample', () => {
 
   test('tells what is wrong with one that cannot be trusted', slow, async () => {
     const outcome = (await validate('wrong', 1)).at(-1);
-    expect(outcome).toMatchObject({ type: 'outcome', valid: false, gradings: 3 });
+    expect(outcome).toMatchObject({ type: 'outcome', valid: false, gradings: 7 });
     expect(outcome?.type === 'outcome' && outcome.problems.join('\n')).toMatch(
       /empty: counts include both ends passes before anything was done\noracle: expected PASSED, found FAILED/,
     );
@@ -90,7 +94,7 @@ describe('validating a sample', () => {
       stack.key,
     );
     expect(code).toBe(1);
-    expect(stdout.toString()).toMatch(/examples\/unpatchable +- +- +1\/1 FAILED +0 +NOT VALID/);
+    expect(stdout.toString()).toMatch(/examples\/unpatchable +- +- +1\/1 FAILED +4\/4 FAILED +0 +NOT VALID/);
     expect(stdout.toString()).toContain('oracle cannot be applied (exit code 1)');
   });
 

@@ -838,7 +838,7 @@ export declare type ValidateSampleRequest = Message<"assay.v1.ValidateSampleRequ
   version: string;
 
   /**
-   * How often each submission is graded. 0: three times. At most 100.
+   * How often each submission is graded, adversaries excepted. 0: three times. At most 100.
    *
    * @generated from field: uint32 repetitions = 4;
    */
@@ -903,7 +903,7 @@ export declare const ValidateSampleResponseSchema: GenMessage<ValidateSampleResp
 export declare type CandidateGrading = Message<"assay.v1.CandidateGrading"> & {
   /**
    * `empty`: nothing was changed, so just the tests of fail_to_pass must fail. `oracle`: the sample's own solution, which must pass. `honest`: the same with tests of
-   * its own beside it, which must pass too.
+   * its own beside it, which must pass too. `adversary: …`: a known way to look solved, tried on the sample as it is, which must not pass; each is graded once.
    *
    * @generated from field: string candidate = 1;
    */

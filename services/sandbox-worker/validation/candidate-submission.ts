@@ -8,7 +8,7 @@ import type { GradingContainer, GradingContainers } from '../grading/grading-con
 import { rulesOf } from '../submission/rules.ts';
 import type { Sealer } from '../submission/seal.ts';
 import type { SubmissionStore } from '../submission/submission-store.ts';
-import type { Candidate } from './candidate.ts';
+import type { Candidate, CandidateName } from './candidate.ts';
 
 export interface CandidateSubmissionDeps {
   readonly engine: Pick<Engine, 'image' | 'pause' | 'resume'>;
@@ -32,7 +32,7 @@ export async function makeSubmission(
 ): Promise<StoredSubmission> {
   const { engine, containers, store } = deps;
   const image = await engine.image(imageId);
-  const order = { imageId: image.id, limits: deps.limits, verificationId: `validation-${candidate.name}` };
+  const order = { imageId: image.id, limits: deps.limits, verificationId: labelOf(candidate.name) };
   const container = await containers.create({ ...order, background: false });
   try {
     signal.throwIfAborted();
@@ -68,6 +68,11 @@ async function sealContainer(
   const sealed = await sealer.seal({ containerId: container.id, whileStill }, rules);
   if (sealed.kind === 'sealed') return sealed.digest;
   throw new CandidateError(`cannot be submitted: ${sealed.finding.message}`);
+}
+
+/** What its containers are labelled with, where others have the id of a verification. */
+export function labelOf(candidate: CandidateName): string {
+  return `validation-${candidate.replaceAll(/[^a-z]+/g, '-')}`;
 }
 
 /** A candidate that is no submission: the sample's fault. */

@@ -2,11 +2,17 @@ import { chmod, copyFile, mkdir, symlink } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { entriesBelow } from '../../shared/sample/digest.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import { adversariesOf } from './adversaries.ts';
 
-/** Submissions whose grading tells whether a sample can be trusted. */
-export const candidateNames = ['empty', 'oracle', 'honest'] as const;
-/** `honest`: the oracle with tests of its own beside it, as a good agent would write them. */
-export type CandidateName = (typeof candidateNames)[number];
+/**
+ * A submission whose grading tells whether a sample can be trusted. `honest`: the oracle with tests of its own beside it, as
+ * a good agent would write them.
+ */
+export type CandidateName = 'empty' | 'oracle' | 'honest' | `adversary: ${string}`;
+
+export function isAdversary(name: CandidateName): boolean {
+  return name.startsWith('adversary: ');
+}
 
 /** What is put into a container, and the shell text that makes a submission of it there, as the agent. */
 export interface Candidate {
@@ -19,12 +25,15 @@ export interface Candidate {
 /** No path of an image, and of no use to anybody: a container in which a candidate is made serves for nothing else. */
 const directory = 'assay-oracle';
 
-/** Without an oracle there is only the empty one. */
+/** Without an oracle nothing is known that must pass. */
 export function candidatesOf(folder: SampleFolder): Candidate[] {
   const nothing = async (): Promise<void> => {};
   const empty: Candidate = { name: 'empty', place: nothing, command: 'true' };
   const { oracle, language } = folder.sample;
-  if (oracle === undefined) return [empty];
+  const adversaries = adversariesOf(folder).map(({ name, command }): Candidate => {
+    return { name: `adversary: ${name}`, place: nothing, command: `set -e\n${command}` };
+  });
+  if (oracle === undefined) return [empty, ...adversaries];
   const [path = ''] = Object.values(oracle);
   const place = (upper: string): Promise<void> => placeOracle(folder, path, join(upper, directory));
   const command = solve('patch' in oracle ? 'patch' : 'files' in oracle ? 'files' : 'script');
@@ -32,6 +41,7 @@ export function candidatesOf(folder: SampleFolder): Candidate[] {
     empty,
     { name: 'oracle', place, command },
     { name: 'honest', place, command: `${command}\n${addTests(language)}` },
+    ...adversaries,
   ];
 }
 

@@ -1,9 +1,10 @@
 import type { Judgement } from '../../shared/verdict/outcome.ts';
-import type { CandidateName } from './candidate.ts';
+import { type CandidateName, isAdversary } from './candidate.ts';
 
 /** What is wrong with how a candidate was graded; nothing where it was graded as it must be. */
 export function deviationsOf(candidate: CandidateName, judgement: Judgement): string[] {
   const { verdict, reasons, tests } = judgement;
+  if (isAdversary(candidate)) return verdict === 'PASSED' ? ['expected any verdict but PASSED'] : [];
   const wanted = candidate === 'empty' ? 'FAILED' : 'PASSED';
   if (verdict !== wanted) return [`expected ${wanted}, found ${verdict}: ${reasons[0] ?? 'no reason is given'}`];
   if (candidate !== 'empty') return [];

@@ -4,8 +4,8 @@ import type { ContainerLimits } from '../docker/engine.ts';
 import { createSemaphore } from '../docker/semaphore.ts';
 import type { Grader, StoredSubmission } from '../grading/grader.ts';
 import type { BuildProgress, SampleImages } from '../sample/sample-images.ts';
-import { type Candidate, type CandidateName, candidatesOf } from './candidate.ts';
-import { CandidateError, type CandidateSubmissionDeps, makeSubmission } from './candidate-submission.ts';
+import { type Candidate, type CandidateName, candidatesOf, isAdversary } from './candidate.ts';
+import { CandidateError, type CandidateSubmissionDeps, labelOf, makeSubmission } from './candidate-submission.ts';
 import { deviationsOf, flakeRate, signatureOf } from './expectation.ts';
 
 /** One grading of one candidate. */
@@ -36,7 +36,7 @@ export type ValidationNews =
 
 export interface ValidationOrder {
   readonly sample: SampleFolder;
-  /** How often each candidate is graded. */
+  /** How often each candidate is graded; adversaries are graded once. */
   readonly repetitions: number;
   readonly signal: AbortSignal;
   tell(news: ValidationNews): void;
@@ -63,17 +63,19 @@ async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<Va
   const problems = new Set<string>();
   const signatures = new Map<CandidateName, string[]>();
   const candidates = candidatesOf(sample);
-  if (candidates.length === 1) problems.add('it has no oracle, so nothing shows that it can be solved');
+  if (sample.sample.oracle === undefined) problems.add('it has no oracle, so nothing shows that it can be solved');
   for (const candidate of candidates) {
     const submission = await submissionOf(deps, sample, image, candidate, signal).catch((error: unknown) => {
       if (!(error instanceof CandidateError)) throw error;
-      problems.add(`${candidate.name}: ${error.message}`);
+      // What cannot even be submitted cannot pass.
+      if (!isAdversary(candidate.name)) problems.add(`${candidate.name}: ${error.message}`);
     });
     if (submission === undefined) continue;
     const found: string[] = [];
     signatures.set(candidate.name, found);
     try {
-      for (let attempt = 1; attempt <= order.repetitions; attempt += 1) {
+      const repetitions = isAdversary(candidate.name) ? 1 : order.repetitions;
+      for (let attempt = 1; attempt <= repetitions; attempt += 1) {
         const { grading, signature } = await gradeOnce(deps.grader, order, image, candidate.name, submission, attempt);
         found.push(signature);
         for (const deviation of grading.deviations) problems.add(`${candidate.name}: ${deviation}`);
@@ -114,7 +116,7 @@ async function gradeOnce(
   attempt: number,
 ): Promise<{ grading: CandidateGrading; signature: string }> {
   const began = performance.now();
-  const verificationId = `validation-${candidate}`;
+  const verificationId = labelOf(candidate);
   const { judgement } = await grader.grade({ verificationId, sample, image, submission, signal, phase: () => {} });
   const { verdict, reasons, tests } = judgement;
   const failing = tests.filter(({ role, status }) => role !== 'sentinel_fail' && status !== 'passed');

@@ -24,6 +24,11 @@ describe('a grading', () => {
     ]);
   });
 
+  test('of an adversary must not pass, and that is all', () => {
+    expect(deviationsOf('adversary: x', judged('PASSED'))).toEqual(['expected any verdict but PASSED']);
+    expect(deviationsOf('adversary: x', judged('TAMPERED'))).toEqual([]);
+  });
+
   test.each(['oracle', 'honest'] as const)('of the %s must pass', (name) => {
     expect(deviationsOf(name, judged('PASSED'))).toEqual([]);
     expect(deviationsOf(name, judged('TIMED_OUT'))).toEqual(['expected PASSED, found TIMED_OUT: because']);
