@@ -39,6 +39,9 @@ export interface Attempt {
   look(record: VerificationRecord): void;
 }
 
+const storePatience = 30;
+const storePauseMs = 1_000;
+
 export function createClaim(workerId: string): string {
   return `${workerId}.${randomBytes(8).toString('hex')}`;
 }
@@ -102,10 +105,10 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     const { verificationId } = verificationOf(record);
     // Under a name of its own: what an attempt wrote that was replaced is nobody's result.
     const object = `${project}/${verificationId}/${claim}`;
-    await deps.results.put(object, result);
+    await patiently(() => deps.results.put(object, result), stopped.signal);
     await written;
     const what = { type: 'ended', claim, error: false, result: summaryOf(result), object, atMs: Date.now() } as const;
-    const now = await store.change(project, verificationId, what);
+    const now = await patiently(() => store.change(project, verificationId, what), stopped.signal);
     if (now !== undefined && !now.changed && !isFinal(verificationOf(now.value).status)) look(now.value);
     stopped.signal.throwIfAborted();
   };
@@ -120,6 +123,19 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
       await end(record, resultOf(graded, sample));
     },
   };
+}
+
+/** A verdict is not thrown away because the store is restarted just then. */
+async function patiently<T>(write: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (let left = storePatience; ; left -= 1) {
+    try {
+      return await write();
+    } catch (error) {
+      const away = error instanceof DomainError && error.reason === 'STORE_UNAVAILABLE';
+      if (!away || left === 0 || signal.aborted) throw error;
+      await new Promise((resolve) => setTimeout(resolve, storePauseMs));
+    }
+  }
 }
 
 /** What is told of a failure: the message of one that is ours, and no more of others than that they happened. */

@@ -122,10 +122,12 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     try {
       if (stopping) made.stop('worker stops');
       made.look(record);
-      await made.run(record);
-      await entry.delivery.ack();
-    } catch (error) {
-      await settle(record, made, entry.delivery, error);
+      const failure = await made.run(record).then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      );
+      if (failure === undefined) await entry.delivery.ack();
+      else await settle(record, made, entry.delivery, failure.error);
     } finally {
       clearInterval(alive);
       if (running.get(verificationId) === entry) running.delete(verificationId);
