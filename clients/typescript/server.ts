@@ -18,6 +18,7 @@ export interface ServerLimits {
   readonly requestBytes: number;
   readonly requestsPerSecond: number;
   readonly streamsPerKey: number;
+  readonly verificationsPerProject: number;
   readonly ttlMs: number;
   readonly defaultTtlMs: number;
 }
@@ -56,6 +57,7 @@ export function createServer(transport: Transport, caller: Caller): Server {
 
 function toLimits(wire: Limits): ServerLimits {
   const { sessionsPerProject, commandBytes, inputBytes, requestBytes, requestsPerSecond, streamsPerKey } = wire;
+  const { verificationsPerProject } = wire;
   return {
     sessionsPerProject,
     commandBytes,
@@ -63,6 +65,7 @@ function toLimits(wire: Limits): ServerLimits {
     requestBytes,
     requestsPerSecond,
     streamsPerKey,
+    verificationsPerProject,
     ttlMs: toMilliseconds(wire.ttl),
     defaultTtlMs: toMilliseconds(wire.defaultTtl),
   };

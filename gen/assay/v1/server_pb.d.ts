@@ -127,6 +127,13 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
    * @generated from field: google.protobuf.Duration default_ttl = 8;
    */
   defaultTtl?: Duration | undefined;
+
+  /**
+   * Verifications of one project that have not ended.
+   *
+   * @generated from field: uint32 verifications_per_project = 9;
+   */
+  verificationsPerProject: number;
 };
 
 /**

@@ -16,6 +16,8 @@ const heartbeatMs = 10_000;
 /** How soon to look again for output that the guest repeats after a restart: nothing is written when it is back. */
 const againMs = 100;
 
+const finalStatuses: ReadonlySet<string> = new Set(['completed', 'error', 'cancelled']);
+
 /** What happened in one live session: told to it here, and read by any number of followers from disk. */
 export interface SessionLog {
   /** Puts an event that is no execution's in its place: a shell that was opened, for one. */
@@ -39,9 +41,10 @@ export function createSessionLog(journal: Journal, records: readonly JournalReco
     if (record.case === 'event' && record.value.event.case === 'verification') noteStatus(record.value.event.value);
   }
 
-  /** Whether this is news. */
+  /** Whether this is news. Nothing is after an end, however late it is heard of. */
   function noteStatus({ verificationId, status }: VerificationChanged): boolean {
-    if (statuses.get(verificationId) === status) return false;
+    const before = statuses.get(verificationId) ?? '';
+    if (before === status || finalStatuses.has(before)) return false;
     statuses.set(verificationId, status);
     return true;
   }

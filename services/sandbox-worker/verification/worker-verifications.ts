@@ -94,6 +94,17 @@ export async function createWorkerVerifications(
   });
   const { images } = samples;
   const validate = createWorkerValidation({ ...deps, images, threads, gradings });
+  /** What happened while nobody watched: before this process began, or without a broker. */
+  const catchUp = async (): Promise<void> => {
+    if (sandboxes.size === 0) return;
+    for (const record of await store.all()) {
+      tell(record);
+      handler?.look(record);
+    }
+  };
+  const caughtUp = (): void =>
+    void catchUp().catch((error) => log.warn({ err: error }, 'the verifications could not be looked through'));
+  const unfollow = broker.onConnectionChange((connected) => connected && caughtUp());
   let loop: ReturnType<typeof startJobLoop> | undefined;
   return {
     seal: createSessionSealer({ sandboxes, records, samples: samples.cache, sealer }),
@@ -101,10 +112,12 @@ export async function createWorkerVerifications(
     capabilities: gradings === undefined ? [] : ['verification'],
     async start() {
       await gradings?.sweep();
+      caughtUp();
       if (handler !== undefined) loop = startJobLoop({ jobs, handler, slots: config.ASSAY_VERIFICATION_SLOTS, log });
     },
     stop: async () => loop?.stop(),
     async close() {
+      unfollow();
       unwatch();
       await gradings?.close();
       await threads.close();

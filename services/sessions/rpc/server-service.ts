@@ -24,6 +24,7 @@ export function createServerService(
           requestBytes: limits.requestBytes,
           requestsPerSecond: limits.requestsPerSecond,
           streamsPerKey: limits.streamsPerKey,
+          verificationsPerProject: limits.verificationsPerProject,
           ttl: durationFromMs(limits.ttlMs),
           defaultTtl: durationFromMs(limits.defaultTtlMs),
         },

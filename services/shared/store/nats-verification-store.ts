@@ -70,6 +70,7 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
       const message = `the record of ${verificationId} was changed by others ${conflictsBeforeGivingUp} times in a row; try again`;
       throw new DomainError('STORE_UNAVAILABLE', message);
     },
+    all: async () => (await bucket.all()).map(({ value }) => value),
     watch: (listener) => keepWatching(broker, listener),
   };
 }
