@@ -4,7 +4,6 @@
 #include "frame.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -69,7 +68,8 @@ static const char *check_peer(int connection)
 	return NULL;
 }
 
-static int connect_to(const char *text)
+/* A spawner that takes no connections is full at some time; a connect that blocks would then outlast every limit. */
+static int connect_to(const char *text, double deadline)
 {
 	struct sockaddr_un address;
 	socklen_t length;
@@ -77,10 +77,19 @@ static int connect_to(const char *text)
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, length) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
-		return fd;
-	return -1;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	while (connect(fd, (struct sockaddr *)&address, length) != 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return -1;
+		if (now() >= deadline) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
+		usleep(10000);
+	}
+	return fd;
 }
 
 static bool put_word(struct talk *talk, const char *word)
@@ -221,7 +230,9 @@ int call(const struct ask *ask)
 	signal(SIGPIPE, SIG_IGN);
 	talk.ask = ask;
 	talk.deadline = now() + ask->seconds;
-	talk.connection = connect_to(ask->address);
+	talk.connection = connect_to(ask->address, talk.deadline);
+	if (talk.connection < 0 && errno == ETIMEDOUT)
+		return tell(ask, TIMED_OUT, "timed-out");
 	if (talk.connection < 0)
 		return tell(ask, OTHER, "unavailable %s: %s", ask->address, strerror(errno));
 	const char *problem = check_peer(talk.connection);

@@ -159,6 +159,24 @@ describe('what the agent cannot do', () => {
     expect(lines[1]).toBe(end);
   });
 
+  test('hold up a test for longer than it waits, by a spawner that takes no connections', async () => {
+    const full = [
+      'import socket, time',
+      's = socket.socket(socket.AF_UNIX); s.bind("\\0assay-fake"); s.listen(0)',
+      'held = [socket.socket(socket.AF_UNIX) for _ in range(9)]',
+      'for each in held: each.setblocking(False); each.connect_ex("\\0assay-fake")',
+      'open("/tmp/fake-ready", "w").close(); time.sleep(600)',
+    ].join('\n');
+    const lines = await say(
+      [
+        'while ! [ -e /tmp/fake-ready ]; do sleep 0.01; done',
+        'timeout 20 $I --socket @assay-fake --timeout 0.5 --status-fd 3 -- true 3>&1',
+      ],
+      `cat > /tmp/fake.py <<'END'\n${full}\nEND\npython3 -I /tmp/fake.py >/dev/null 2>&1 &`,
+    );
+    expect(lines).toEqual(['=0', 'timed-out', '=124']);
+  });
+
   test('serve the tests with a program of the same user, or of root', async () => {
     const lines = await say([
       '$ASSAY_ISOLATED serve @own >/tmp/own & while ! grep -q ready /tmp/own; do sleep 0.01; done; $I --socket @own --status-fd 3 -- true 3>&1; kill %1',
