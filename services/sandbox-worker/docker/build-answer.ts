@@ -16,7 +16,7 @@ export interface BuildAnswer {
 const documentBytes = 1024 * 1024;
 const lineCharacters = 2_000;
 
-export function createBuildAnswer(said: (line: string) => void): BuildAnswer {
+export function createBuildAnswer(said: (line: string) => void, made: (layer: string) => void): BuildAnswer {
   const containers: string[] = [];
   const layers: string[] = [];
   let failure: string | undefined;
@@ -33,7 +33,10 @@ export function createBuildAnswer(said: (line: string) => void): BuildAnswer {
     if (container !== undefined) containers.push(container);
     const layer = /^ ---> ([0-9a-f]{12,64})$/.exec(line)?.[1];
     // What a stage begins with is not the build's.
-    if (layer !== undefined && !ofBase) layers.push(layer);
+    if (layer !== undefined && !ofBase) {
+      layers.push(layer);
+      made(layer);
+    }
     said(line.slice(0, lineCharacters));
   };
   const read = (document: string): void => {

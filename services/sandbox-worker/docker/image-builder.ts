@@ -15,6 +15,8 @@ export interface BuildOrder {
   readonly signal: AbortSignal;
   /** A line that the build printed. */
   said(line: string): void;
+  /** A layer that the build made; whoever dies before the build ends can have them removed later. */
+  made(layer: string): void;
 }
 
 /** A step of a build failed: the recipe's fault, not the engine's. */
@@ -30,6 +32,8 @@ export interface ImageBuilder {
   name(id: string, repository: string, tag: string): Promise<string>;
   /** Removes an image that nothing is made of, with its unnamed parents; any other stays. */
   discard(id: string): Promise<void>;
+  /** Removes what of these layers is part of no image that has a name. */
+  clear(layers: readonly string[]): Promise<void>;
 }
 
 export function createImageBuilder(socketPath: string): ImageBuilder {
@@ -76,9 +80,10 @@ export function createImageBuilder(socketPath: string): ImageBuilder {
 
   return {
     discard,
+    clear: (layers) => discardUnnamed(layers, undefined),
     async build(order) {
       order.signal.throwIfAborted();
-      const answer = createBuildAnswer(order.said);
+      const answer = createBuildAnswer(order.said, order.made);
       let image: string | undefined;
       try {
         await run(docker, order, answer.take);

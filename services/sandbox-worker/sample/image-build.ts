@@ -1,3 +1,4 @@
+import { appendFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { imageRecipe } from '../../shared/sample/image-recipe.ts';
@@ -16,7 +17,7 @@ export interface ImageBuildDeps {
   readonly engine: Pick<Engine, 'image'>;
   readonly builder: ImageBuilder;
   readonly baseImage: string;
-  /** For what is fetched during a build. */
+  /** For what is fetched and noted during a build. */
   readonly directory: string;
   readonly sources: Omit<FetchOptions, 'directory' | 'signal'>;
 }
@@ -28,11 +29,12 @@ export async function buildImage(
   said: (step: BuildStep, line: string) => void,
   signal: AbortSignal,
 ): Promise<string> {
-  const fetched = await mkdtemp(join(deps.directory, 'sources-'));
+  const fetched = await mkdtemp(join(deps.directory, 'build-'));
   const ground: string[] = [];
   try {
     const sources = await fetchAll(deps, folder, fetched, said, signal);
-    const environment = await makeEnvironment(deps, folder, ground, said, signal);
+    const note = (layer: string): void => noteLayer(fetched, layer);
+    const environment = await makeEnvironment(deps, folder, ground, { said, made: note }, signal);
     return await deps.builder.build({
       context: buildContext(codeParts(folder, sources)),
       dockerfile: 'Dockerfile',
@@ -40,6 +42,7 @@ export async function buildImage(
       labels: { [imageLabel]: folder.digests.image },
       signal,
       said: (line) => said('code', line),
+      made: note,
     });
   } catch (error) {
     for (const id of ground.toReversed()) await deps.builder.discard(id);
@@ -47,6 +50,26 @@ export async function buildImage(
   } finally {
     await rm(fetched, { recursive: true, force: true });
   }
+}
+
+const layersFile = 'layers';
+
+/** On the disk before the next step begins: a worker that dies leaves nobody else who knows. */
+function noteLayer(directory: string, layer: string): void {
+  appendFileSync(join(directory, layersFile), `${layer}\n`);
+}
+
+/** What builds of a worker that died had made, in order. */
+export function leftLayers(directory: string): string[] {
+  const builds = existsSync(directory) ? readdirSync(directory) : [];
+  return builds.flatMap((build) => {
+    const file = join(directory, build, layersFile);
+    return existsSync(file)
+      ? readFileSync(file, 'utf8')
+          .split('\n')
+          .filter((line) => line !== '')
+      : [];
+  });
 }
 
 async function fetchAll(
@@ -66,12 +89,12 @@ async function fetchAll(
   return parts;
 }
 
-/** The image that the code is put into, with the session's user in it. What was made for it goes to `made`. */
+/** The image that the code is put into, with the session's user in it. What was made for it goes to `images`. */
 async function makeEnvironment(
   { engine, builder, baseImage }: ImageBuildDeps,
   folder: SampleFolder,
-  made: string[],
-  said: (step: BuildStep, line: string) => void,
+  images: string[],
+  { said, made }: { said: (step: BuildStep, line: string) => void; made: (layer: string) => void },
   signal: AbortSignal,
 ): Promise<string> {
   const { environment } = imageRecipe(folder.sample);
@@ -85,10 +108,11 @@ async function makeEnvironment(
     labels: {},
     signal,
     said: (line) => said('environment', line),
+    made,
   });
-  made.push(id);
+  images.push(id);
   const ready = await engine.image(id);
-  if (ready.id !== id) made.push(ready.id);
+  if (ready.id !== id) images.push(ready.id);
   return ready.id;
 }
 
