@@ -124,7 +124,7 @@ async function main(config: WorkerConfig): Promise<void> {
   await caretaker.reconcile();
   await networks.settle();
   const verifications = await createWorkerVerifications(config, {
-    ...{ broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, defaultLimits, log },
+    ...{ broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, defaultLimits, meter, log },
   });
   const { seal, validate } = verifications;
   const calls = { samples, validate };

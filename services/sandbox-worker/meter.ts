@@ -19,4 +19,10 @@ export interface Meter {
   sandboxMade(start: SandboxStart, outcome: 'ready' | 'failed', seconds: number): void;
   /** A sandbox was closed or has failed, by the reason in its record. */
   sandboxEnded(reason: string): void;
+  /** Gradings that are under way. */
+  gradings: number;
+  /** An attempt to grade ended so, after so long: with a verdict, or without one. */
+  gradingEnded(outcome: string, seconds: number): void;
+  /** A session stood still for so long while what it changed was copied. */
+  stoodStill(seconds: number): void;
 }

@@ -20,6 +20,11 @@ export interface WorkerMetrics {
 const executionBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200];
 const createBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 30, 60];
 
+const gradingBuckets = [0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1_800, 7_200];
+
+/** What became of other attempts is in lower case. */
+const isVerdict = (outcome: string): boolean => outcome === outcome.toUpperCase();
+
 /** Every label has a fixed set of values: no session, project or command is ever one. */
 export function createWorkerMetrics(): WorkerMetrics {
   const registry = new Registry();
@@ -41,6 +46,11 @@ export function createWorkerMetrics(): WorkerMetrics {
   ]);
   const makings = histogram('session_create_seconds', 'How long sandboxes took to be ready.', ['start'], createBuckets);
   const ends = counter('session_ends_total', 'Sandboxes that were closed or failed, by why.', ['reason']);
+  const graded = counter('gradings_total', 'Attempts to grade that ended, by verdict or by what became of them.', [
+    'outcome',
+  ]);
+  const gradeTimes = histogram('grading_seconds', 'How long gradings with a verdict took.', [], gradingBuckets);
+  const stills = histogram('seal_pause_seconds', 'How long sessions stood still to be sealed.', [], createBuckets);
   const meter: Meter = {
     outputBytes: { 1: 0, 2: 0 },
     inputBytes: 0,
@@ -56,6 +66,12 @@ export function createWorkerMetrics(): WorkerMetrics {
       if (outcome === 'ready') makings.observe({ start }, seconds);
     },
     sandboxEnded: (reason) => ends.inc({ reason }),
+    gradings: 0,
+    gradingEnded(outcome, seconds) {
+      graded.inc({ outcome });
+      if (isVerdict(outcome)) gradeTimes.observe(seconds);
+    },
+    stoodStill: (seconds) => stills.observe(seconds),
   };
   const gather = readLater(registry, meter);
   return {
@@ -83,6 +99,7 @@ function readLater(registry: Registry, meter: Meter): (sources: MetricsSources) 
   const streams = gauge('open_streams', 'Readers of executions, by the call they came with.', ['method']);
   const spool = gauge('spool_bytes', 'Disk that kept output takes.');
   const budget = gauge('spool_budget_bytes', 'Disk that kept output may take.');
+  const gradings = gauge('gradings', 'Submissions that are being graded here.');
   const sessions = gauge('sessions', 'Sandboxes by state.', ['state']);
   const capacity = gauge('session_capacity', 'Sandboxes that this worker takes at one time.');
 
@@ -107,6 +124,7 @@ function readLater(registry: Registry, meter: Meter): (sources: MetricsSources) 
     for (const [method, count] of Object.entries(meter.openStreams)) streams.set({ method }, count);
     spool.set(sources.budget.usedBytes);
     budget.set(sources.budget.limitBytes);
+    gradings.set(meter.gradings);
     capacity.set(sources.capacity);
     const states = { creating: 0, ready: 0, paused: 0 };
     for (const { paused, file } of sources.live()) {

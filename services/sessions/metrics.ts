@@ -15,6 +15,8 @@ const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 /** What is asked when somebody looks, so that no change has to be counted along. */
 export interface MetricsSources {
   sessionStates(): Iterable<SessionState>;
+  /** One word for each verification. */
+  verificationStatuses(): Iterable<string>;
   /** Every registered worker, by how this instance sees it. */
   workerStates(): Iterable<'reachable' | 'silent' | 'draining'>;
   /** Open connections to workers. */
@@ -98,6 +100,18 @@ function gaugeOfStates(registry: Registry, sources: MetricsSources): void {
       for (const state of sources.sessionStates()) counts.set(state, (counts.get(state) ?? 0) + 1);
       this.reset();
       for (const [state, count] of counts) this.set({ state: SessionState[state] ?? String(state) }, count);
+    },
+  });
+  new Gauge({
+    name: 'assay_verifications',
+    help: 'Verifications by the status of their record.',
+    labelNames: ['status'] as const,
+    registers,
+    collect() {
+      const counts = new Map<string, number>();
+      for (const status of sources.verificationStatuses()) counts.set(status, (counts.get(status) ?? 0) + 1);
+      this.reset();
+      for (const [status, count] of counts) this.set({ status }, count);
     },
   });
   new Gauge({

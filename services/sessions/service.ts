@@ -26,6 +26,7 @@ import { createNatsVerificationStore } from '../shared/store/nats-verification-s
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { createRecordView } from '../shared/store/record-view.ts';
 import type { Tracing } from '../shared/tracing.ts';
+import { statusWord, verificationOf } from '../shared/verification/verification-status.ts';
 import { createAdmission } from './auth/admission.ts';
 import { createAuthenticator } from './auth/authenticator.ts';
 import { ensureBootstrapKey } from './auth/bootstrap-key.ts';
@@ -136,6 +137,8 @@ export async function startSessions(
 
   const metrics = createMetrics({
     sessionStates: () => [...sessions.all()].map((record) => sessionOf(record).state),
+    verificationStatuses: () =>
+      [...records.verifications.all()].map(({ value }) => statusWord(verificationOf(value).status)),
     workerStates: () => workers.all().map(workerState),
     workerLinks: () => links.size,
   });

@@ -159,6 +159,23 @@ describe('a verification', () => {
     expect((await verifications.ended(undone.id)).result?.verdict).toBe('FAILED');
   });
 
+  test('of a fork, and of a session that is paused, is like any other', async () => {
+    await using session = await open();
+    await session.run(fix);
+    await using fork = await session.fork();
+    await session.pause();
+    const [paused, forked] = await Promise.all([session.verify({ force: true }), fork.verify({ force: true })]);
+    expect(paused.result?.verdict).toBe('PASSED');
+    expect(forked.result?.verdict).toBe('PASSED');
+    expect(forked.digests.submission).toBe(paused.digests.submission);
+    expect((await session.refresh()).paused).toBe(true);
+  });
+
+  test('is counted', async () => {
+    const text = await (await fetch(`${stack.endpoint}/metrics`)).text();
+    expect(text).toMatch(/^assay_verifications\{status="completed"\} [1-9]/m);
+  });
+
   test('of something that cannot be submitted says so, without grading', async () => {
     await using session = await open();
     await session.run('mkfifo pipe');

@@ -32,8 +32,8 @@ export type Stop =
 /** One attempt to grade one submission, under a claim of its own. */
 export interface Attempt {
   readonly claim: string;
-  /** Resolves when the record is final, or rejects: with the reason of stop(), or with what failed. */
-  run(record: VerificationRecord): Promise<void>;
+  /** Resolves with the verdict when the record is final, or rejects: with the reason of stop(), or with what failed. */
+  run(record: VerificationRecord): Promise<string>;
   stop(why: Stop): void;
   /** Looks at a newer state of the record. */
   look(record: VerificationRecord): void;
@@ -121,6 +121,7 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
       const { verdict, reasons } = graded.judgement;
       if (verdict === 'INFRA_ERROR') throw new FailedAttempt(reasons.join('; '));
       await end(record, resultOf(graded, sample));
+      return verdict;
     },
   };
 }

@@ -9,6 +9,7 @@ import type { Logger } from '../../shared/log.ts';
 import type { JobDelivery, JobSource } from '../../shared/store/job-queue.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import type { Meter } from '../meter.ts';
 import {
   type Attempt,
   type AttemptDeps,
@@ -26,6 +27,7 @@ export interface JobHandlerDeps extends AttemptDeps {
   readonly attempts: number;
   /** How long a job may be silent before it comes again. */
   readonly ackWaitMs: number;
+  readonly meter: Pick<Meter, 'gradings' | 'gradingEnded'>;
   readonly log: Logger;
 }
 
@@ -111,6 +113,9 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     const { verificationId } = verificationOf(record);
     const entry: Running = { attempt: made, delivery };
     running.set(verificationId, entry);
+    const began = performance.now();
+    const ended = (outcome: string) => deps.meter.gradingEnded(outcome, (performance.now() - began) / 1_000);
+    deps.meter.gradings += 1;
     const alive = setInterval(() => {
       entry.delivery.working();
       // What the watch did not see: a cancel while the connection was lost.
@@ -122,13 +127,19 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     try {
       if (stopping) made.stop('worker stops');
       made.look(record);
-      const failure = await made.run(record).then(
-        () => undefined,
+      const outcome = await made.run(record).then(
+        (verdict) => ({ verdict }),
         (error: unknown) => ({ error }),
       );
-      if (failure === undefined) await entry.delivery.ack();
-      else await settle(record, made, entry.delivery, failure.error);
+      if ('verdict' in outcome) {
+        ended(outcome.verdict);
+        await entry.delivery.ack();
+      } else {
+        ended(outcomeOf(outcome.error));
+        await settle(record, made, entry.delivery, outcome.error);
+      }
     } finally {
+      deps.meter.gradings -= 1;
       clearInterval(alive);
       if (running.get(verificationId) === entry) running.delete(verificationId);
     }
@@ -191,6 +202,12 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
       }
     },
   };
+}
+
+/** What became of an attempt without a verdict, in one word. */
+function outcomeOf(error: unknown): string {
+  if (!(error instanceof StoppedAttempt)) return 'failed';
+  return error.why === 'worker stops' ? 'returned' : error.why;
 }
 
 function decode(data: Uint8Array): VerificationJob | undefined {

@@ -5,6 +5,7 @@ import type { SealSubmissionResponseSchema } from '../../../gen/assay/worker/v1/
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { weakest } from '../../shared/sample/run-plan.ts';
+import type { Meter } from '../meter.ts';
 import type { SampleCache } from '../sample/sample-cache.ts';
 import type { RecordKeeper } from '../sandbox/record-keeper.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
@@ -16,6 +17,7 @@ export interface SessionSealerDeps {
   readonly records: Pick<RecordKeeper, 'get'>;
   readonly samples: SampleCache;
   readonly sealer: Sealer;
+  readonly meter: Pick<Meter, 'stoodStill'>;
 }
 
 /** Seals what a session has changed, by the rules of its sample. */
@@ -25,7 +27,7 @@ export type SessionSealer = (
   required: Assurance,
 ) => Promise<MessageInitShape<typeof SealSubmissionResponseSchema>>;
 
-export function createSessionSealer({ sandboxes, records, samples, sealer }: SessionSealerDeps): SessionSealer {
+export function createSessionSealer({ sandboxes, records, samples, sealer, meter }: SessionSealerDeps): SessionSealer {
   return async (project, sessionId, required) => {
     const sample = (await records.get(project, sessionId))?.session?.sample;
     if (sample === undefined) {
@@ -38,6 +40,7 @@ export function createSessionSealer({ sandboxes, records, samples, sealer }: Ses
     const { environment, verification } = folder.sample;
     const rules = rulesOf(environment.workdir, verification);
     const sealed = await sealer.seal(sandboxes.sealSource(project, sessionId), rules);
+    meter.stoodStill(sealed.stillMs / 1_000);
     const { content, image, verification: grading } = folder.digests;
     const digests = { sample: content, image, verification: grading };
     const pause = durationFromMs(Math.round(sealed.stillMs));

@@ -8,6 +8,7 @@ import { createNatsSubmissionObjects } from '../../shared/store/submission-objec
 import type { WorkerConfig } from '../config.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import { createWorkerGradings } from '../grading/worker-gradings.ts';
+import type { Meter } from '../meter.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { RecordKeeper } from '../sandbox/record-keeper.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
@@ -44,6 +45,7 @@ export interface WorkerVerificationsDeps {
   readonly dataDirectory: string;
   readonly workerId: string;
   readonly defaultLimits: ContainerLimits;
+  readonly meter: Meter;
   readonly log: Logger;
 }
 
@@ -51,7 +53,7 @@ export async function createWorkerVerifications(
   config: WorkerConfig,
   deps: WorkerVerificationsDeps,
 ): Promise<WorkerVerifications> {
-  const { broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, log } = deps;
+  const { broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, meter, log } = deps;
   const threads = createSubmissionThreads(config.ASSAY_VERIFICATION_SLOTS + 1);
   const submissions = createSharedSubmissions({
     objects: await createNatsSubmissionObjects(broker, {
@@ -82,7 +84,7 @@ export async function createWorkerVerifications(
   const handler =
     gradings &&
     createJobHandler({
-      ...{ store, results, submissions, jobs, workerId, ackWaitMs, log, grader: gradings.grader },
+      ...{ store, results, submissions, jobs, workerId, ackWaitMs, meter, log, grader: gradings.grader },
       samples: samples.cache,
       images: samples.images,
       attempts: config.ASSAY_VERIFICATION_ATTEMPTS,
@@ -107,7 +109,7 @@ export async function createWorkerVerifications(
   const unfollow = broker.onConnectionChange((connected) => connected && caughtUp());
   let loop: ReturnType<typeof startJobLoop> | undefined;
   return {
-    seal: createSessionSealer({ sandboxes, records, samples: samples.cache, sealer }),
+    seal: createSessionSealer({ sandboxes, records, samples: samples.cache, sealer, meter }),
     validate,
     capabilities: gradings === undefined ? [] : ['verification'],
     async start() {

@@ -37,6 +37,7 @@ export async function startGradingWorker(options: GradingWorkerOptions): Promise
   const store = storeOn(broker);
   const handler = createJobHandler({
     ...{ store, jobs, workerId, attempts, ackWaitMs, log },
+    meter: { gradings: 0, gradingEnded() {} },
     results: await createNatsResultStore(broker, { keepMs: 60_000, maxBytes: 2 ** 24, replicas: 1 }),
     submissions: {
       put: async () => {},
