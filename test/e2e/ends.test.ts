@@ -159,12 +159,15 @@ describe('limits', () => {
   });
 
   test('of processes survive a fork bomb, and the session stays usable', async () => {
-    const bomb = await session.run('bomb() { bomb | bomb & }; bomb; sleep 5', {
+    // Its own session: a shell that cannot fork its sleep exits, and leaves what it started in the background.
+    await using bombed = await stack.client.sessions.create();
+    const bomb = await bombed.run('bomb() { bomb | bomb & }; bomb; sleep 5', {
       timeoutMs: 2_000,
       maxOutputBytes: 10_000,
     });
     expect(['TIMED_OUT', 'EXITED']).toContain(bomb.reason);
-    expect(String((await session.run('echo alive')).stdout)).toBe('alive\n');
+    expect(String((await bombed.run('echo alive')).stdout)).toBe('alive\n');
+    expect(String((await bombed.run(['cat', '/etc/hostname'])).stdout)).not.toBe('');
   });
 
   test.each(['/tmp', '/workspace', '/home/agent'])(

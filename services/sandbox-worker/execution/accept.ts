@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
-import type { ExecutionSpec, Order } from './execution.ts';
+import type { ExecutionSpec, Order } from './execution-spec.ts';
 
 /** The longest text that goes to the shell as an argument; the kernel takes 128 KiB. */
 const argumentLimit = 65_536;

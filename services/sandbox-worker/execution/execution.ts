@@ -1,10 +1,7 @@
-import { create } from '@bufbuild/protobuf';
-import { durationMs, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { EndReason, type ExecutionResult, OutputStream } from '../../../gen/assay/v1/execution_pb.js';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { JournalRecord } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
-import type { Tracing } from '../../shared/tracing.ts';
-import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import {
   ack,
   failedStep,
@@ -12,28 +9,27 @@ import {
   type GuestExit,
   GuestViolation,
   go,
-  type StartSpec,
   type Stream,
   shellStart,
   signal,
   signalScope,
   start,
 } from '../guest/frame.ts';
-import type { Meter } from '../meter.ts';
 import { createAwaiting } from './awaiting.ts';
-import { encodeDrained, encodeFinished } from './command-record.ts';
-import { createDeadline, type Deadline } from './deadline.ts';
-import { beginDoom, type Doom, type DoomReason } from './doom.ts';
+import { beginDoom, type DoomReason } from './doom.ts';
+import { Ending } from './ending.ts';
+import { ExecutionLog } from './execution-log.ts';
+import type { ExecutionHost, ExecutionSpec, Order } from './execution-spec.ts';
 import { type ExecutionTrace, traceExecution } from './execution-trace.ts';
 import { createInput, type Input } from './input.ts';
-import type { Journal } from './journal.ts';
-import type { Nest, Nests } from './nests.ts';
+import type { Nest } from './nests.ts';
 import { createOutput, type Output } from './output.ts';
+import { Place } from './place.ts';
 import { refusalOf } from './refusal.ts';
 import { endOf, inShell, lostResult, notRunResult, resultOf } from './result.ts';
 import type { Seat } from './seat.ts';
 import type { Spool } from './spool.ts';
-import type { Holding, SpoolBudget } from './spool-budget.ts';
+import type { Holding } from './spool-budget.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
 import { createTerminal, type Terminal } from './terminal.ts';
 
@@ -42,58 +38,6 @@ const attemptsLimit = 10;
 
 /** How long the news of a start may wait for company. */
 const startedDelayMs = 2;
-
-/** What an execution needs from its sandbox. */
-export interface ExecutionHost {
-  readonly sessionId: string;
-  readonly journal: Journal;
-  readonly budget: SpoolBudget;
-  readonly meter: Meter;
-  readonly tracing: Tracing | undefined;
-  /** The next number between worker and guest, for this execution. */
-  issue(execution: Execution): bigint;
-  cgroups(): ContainerCgroups | undefined;
-  spoolPath(number: bigint, stream: Stream): string;
-  send(frame: Buffer): void;
-  /** A process runs outside of the cgroup that it should be in. */
-  unplaced(number: bigint): void;
-  /** Bytes were stored; the guest is to be told when the current read is done. */
-  stored(execution: Execution): void;
-  /** A program ended: a good moment to prepare for the next. */
-  ended(): void;
-  /** The nest of an execution that has ended. */
-  giveBack: Nests['giveBack'];
-  /** Nothing more will come of it. */
-  settled(execution: Execution): void;
-}
-
-/** What is fixed when an execution is accepted. */
-export interface ExecutionSpec {
-  /** Its place in the order of acceptance. */
-  readonly number: bigint;
-  /** The nest that it began in, if any. */
-  readonly nest: number;
-  readonly id: string;
-  /** Empty: a direct execution. */
-  readonly shellId: string;
-  readonly fingerprint: string;
-  readonly summary: string;
-  readonly timeoutMs: number | undefined;
-  readonly inputOpen: boolean;
-  readonly terminal: boolean;
-  /** How long its text is, about. */
-  readonly textBytes: number;
-  /** Whether its text lies in a file of its own. */
-  readonly scripted: boolean;
-  readonly keptBytes: number;
-  readonly acceptedMs: number;
-}
-
-/** How to start it: a process of its own, or a text for its shell. */
-export interface Order {
-  startSpec(): StartSpec;
-  text(): Buffer;
-}
 
 /**
  * One command: what the guest said of it, who reads it, and how it is ended. It knows nothing of calls, and everything can
@@ -120,17 +64,12 @@ export class Execution implements Readable, Holding {
   private readonly adopted: boolean;
   private readonly outputs: Record<Stream, Output>;
   private readonly readers = new Set<Subscription>();
-  private cgroup: ExecutionCgroup | undefined;
-  private nest: Nest | undefined;
-  private deadline: Deadline | undefined;
+  private readonly place: Place;
+  private readonly log: ExecutionLog;
+  private readonly ending = new Ending();
   private startedNews: NodeJS.Timeout | undefined;
-  private doomed: DoomReason | undefined;
-  private doom: Doom | undefined;
   private exit: GuestExit | undefined;
   private trace: ExecutionTrace | undefined;
-  /** Whether the session's log has its start, and how far it has its output. */
-  private startLogged = false;
-  private readonly logged: Record<Stream, number> = { 1: 0, 2: 0 };
   private sentMs: number;
   private attempts = 0;
 
@@ -141,6 +80,8 @@ export class Execution implements Readable, Holding {
     this.host = host;
     this.seat = seat;
     this.sentMs = spec.acceptedMs;
+    this.place = new Place(host);
+    this.log = new ExecutionLog(host.journal, spec.number);
     this.input = createInput(
       () => this.number,
       spec.inputOpen,
@@ -201,16 +142,7 @@ export class Execution implements Readable, Holding {
 
   trim(keep: { head: number; tail: number }): void {
     for (const stream of [1, 2] as const) {
-      this.spool(stream).trim(keep, (from, to) => {
-        this.record({
-          case: 'trimmed',
-          value: {
-            stream: stream === 1 ? OutputStream.STDOUT : OutputStream.STDERR,
-            from: BigInt(from),
-            to: BigInt(to),
-          },
-        });
-      });
+      this.spool(stream).trim(keep, (from, to) => this.log.trimmed(stream, from, to));
     }
   }
 
@@ -222,9 +154,8 @@ export class Execution implements Readable, Holding {
   /** Asks the guest to start it, in the process that was prepared for it if there is one. */
   begin(nest?: Nest): void {
     if (this.order === undefined) return;
-    this.nest ??= nest;
-    this.cgroup ??= nest?.cgroup ?? this.host.cgroups()?.execution(this.number);
-    const gates = { gated: this.cgroup !== undefined, nest: nest?.number ?? 0 };
+    this.place.take(this.number, nest);
+    const gates = { gated: this.place.cgroup !== undefined, nest: nest?.number ?? 0 };
     this.host.send(start(this.number, { ...this.order.startSpec(), ...gates }));
   }
 
@@ -252,23 +183,19 @@ export class Execution implements Readable, Holding {
     }
     this.number = this.host.issue(this);
     this.sentMs = Date.now();
-    const time = timestampFromMs(this.sentMs);
-    this.record({ case: 'sent', value: { guestNumber: this.number, time } });
+    this.log.sent(this.number, this.sentMs);
     this.begin();
   }
 
   /** Takes up what the journal of an earlier process says. */
   restore(record: JournalRecord['record']): void {
-    if (record.case === 'started') {
-      this.startedMs = Number(record.value.timeMs);
-      this.startLogged = true;
-    }
-    if (record.case === 'output') this.logged[record.value.stream === 1 ? 1 : 2] = Number(record.value.to);
+    this.log.restore(record);
+    if (record.case === 'started') this.startedMs = Number(record.value.timeMs);
     if (record.case === 'sent') {
       this.number = record.value.guestNumber;
       this.sentMs = record.value.time === undefined ? this.sentMs : timestampMs(record.value.time);
     }
-    if (record.case === 'doomed') this.doomed = record.value.reason as DoomReason;
+    if (record.case === 'doomed') this.ending.reason = record.value.reason as DoomReason;
     if (record.case === 'finished') {
       this.result = record.value.result;
       this.startedMs = record.value.startTime === undefined ? undefined : timestampMs(record.value.startTime);
@@ -291,7 +218,7 @@ export class Execution implements Readable, Holding {
 
   onState(stdoutAcked: number, stderrAcked: number, inputReceived: number): void {
     if (this.drained) return;
-    if (this.seat === undefined) this.cgroup ??= this.host.cgroups()?.existing(this.number, this.spec.nest);
+    if (this.seat === undefined) this.place.adopt(this.number, this.spec.nest);
     this.outputs[1].recover(stdoutAcked);
     this.outputs[2].recover(stderrAcked);
     this.input.recover(inputReceived);
@@ -300,7 +227,8 @@ export class Execution implements Readable, Holding {
 
   /** The process waits: into its cgroup with it, then it may go. */
   async onSpawned(pid: number): Promise<void> {
-    const placed = this.cgroup === undefined || (await this.cgroup.place(pid));
+    const { cgroup } = this.place;
+    const placed = cgroup === undefined || (await cgroup.place(pid));
     if (!placed && this.running) this.host.unplaced(this.spec.number);
     this.host.send(go(this.number));
   }
@@ -311,14 +239,11 @@ export class Execution implements Readable, Holding {
       this.trace?.started();
     }
     this.order = undefined;
-    if (!this.startLogged) {
-      this.startLogged = true;
-      this.host.journal.started(this.spec.number, this.startedMs);
-    }
+    this.log.started(this.startedMs);
     this.terminal.remind();
     this.armDeadline();
     // The worker that decided to end it may have died before it could.
-    if (this.doomed !== undefined && this.running) this.beginDoom(this.doomed);
+    if (this.running) this.beginDoom();
     // Most commands print or end within this time; then one write carries it all.
     this.startedNews = setTimeout(() => this.wakeReaders(), startedDelayMs).unref();
   }
@@ -347,7 +272,7 @@ export class Execution implements Readable, Holding {
       this.refusal = refusal;
       this.trace?.refused(refusal);
       this.host.meter.executionEnded('NOT_STARTED', undefined);
-      this.recordRefusal(refusal);
+      this.log.refused(refusal);
       this.seat?.left(this, undefined);
     }
     this.wakeReaders();
@@ -360,7 +285,7 @@ export class Execution implements Readable, Holding {
     this.outputs[1].complete(0);
     this.outputs[2].complete(0);
     this.drained = true;
-    this.host.journal.appendSoon(encodeDrained(this.spec.number, 0, 0));
+    this.log.drained(0, 0);
     this.finish(notRunResult(message));
   }
 
@@ -393,15 +318,12 @@ export class Execution implements Readable, Holding {
     this.trace?.exited(exit);
     this.awaiting.over();
     clearTimeout(this.startedNews);
-    this.deadline?.cancel();
+    this.ending.disarm();
     this.input.close();
     if (this.seat === undefined) this.host.ended();
     if (this.result !== undefined) return;
-    if (this.doom === undefined) {
-      this.finish(this.resultAs(exit, this.doomed));
-      return;
-    }
-    this.doom.programEnded();
+    if (this.ending.begun) this.ending.programEnded();
+    else this.finish(this.resultAs(exit));
   }
 
   onClosed(stdoutBytes: number, stderrBytes: number): void {
@@ -413,7 +335,7 @@ export class Execution implements Readable, Holding {
       }
       this.drained = true;
       this.logOutput();
-      this.host.journal.appendSoon(encodeDrained(this.spec.number, stdoutBytes, stderrBytes));
+      this.log.drained(stdoutBytes, stderrBytes);
       this.wakeReaders();
     }
     this.forgetIfSettled();
@@ -422,8 +344,8 @@ export class Execution implements Readable, Holding {
   /** The guest was never told, or has forgotten what it never told us: nothing can be known any more. */
   lose(message: string): void {
     if (this.settled) return;
-    for (const stream of [1, 2] as const) this.outputs[stream].claim(this.logged[stream]);
-    this.deadline?.cancel();
+    for (const stream of [1, 2] as const) this.outputs[stream].claim(this.log.logged[stream]);
+    this.ending.disarm();
     this.input.close();
     this.drained = true;
     if (this.result !== undefined || this.startedMs === undefined) {
@@ -431,7 +353,7 @@ export class Execution implements Readable, Holding {
         this.refusal = new DomainError('SANDBOX_LOST', message);
         this.trace?.refused(this.refusal);
         this.host.meter.executionEnded('NOT_STARTED', undefined);
-        this.recordRefusal(this.refusal);
+        this.log.refused(this.refusal);
         this.seat?.left(this, undefined);
       }
       this.logOutput();
@@ -479,35 +401,20 @@ export class Execution implements Readable, Holding {
 
   /** Its shell is being closed, and it ends with it. */
   closeWithShell(): void {
-    if (this.doomed !== undefined || !this.running) return;
-    this.doomed = EndReason.CANCELLED;
-    this.record({ case: 'doomed', value: { reason: EndReason.CANCELLED } });
+    if (this.ending.reason === undefined && this.running) this.decideEnd(EndReason.CANCELLED);
   }
 
   freeze(): void {
-    this.deadline?.pause();
-    this.doom?.freeze?.();
+    this.ending.freeze();
   }
 
   thaw(): void {
-    this.deadline?.resume();
-    this.doom?.thaw?.();
-  }
-
-  /** Leaves the nest to the next execution, unless a process is left in it. */
-  private leaveNest(): void {
-    if (this.nest === undefined) return;
-    const outcome = this.host.giveBack(this.nest);
-    if (outcome === 'held') return;
-    this.nest = undefined;
-    // It is another's from now on.
-    if (outcome === 'kept') this.cgroup = undefined;
+    this.ending.thaw();
   }
 
   /** Tries to free the cgroup; false while a process is left in it. */
-  async removeCgroup(): Promise<boolean> {
-    this.leaveNest();
-    return this.nest === undefined && (this.cgroup === undefined || this.cgroup.remove());
+  removeCgroup(): Promise<boolean> {
+    return this.place.remove();
   }
 
   /** A reader of the log is done with the spool for now. */
@@ -517,13 +424,8 @@ export class Execution implements Readable, Holding {
 
   /** What was stored gets its place in the log. */
   private logOutput(): void {
-    for (const stream of [1, 2] as const) {
-      const { total } = this.outputs[stream].spool;
-      const from = this.logged[stream];
-      if (total <= from) continue;
-      this.host.journal.output(this.spec.number, stream, from, total);
-      this.logged[stream] = total;
-    }
+    this.log.output(1, this.outputs[1].spool.total);
+    this.log.output(2, this.outputs[2].spool.total);
   }
 
   private acknowledge(): void {
@@ -532,48 +434,54 @@ export class Execution implements Readable, Holding {
   }
 
   private armDeadline(): void {
-    if (this.spec.timeoutMs === undefined || this.deadline !== undefined || !this.running) return;
+    if (this.spec.timeoutMs === undefined || !this.running) return;
     const elapsed = Date.now() - (this.startedMs ?? Date.now());
-    this.deadline = createDeadline(this.spec.timeoutMs - elapsed, () => this.endAs(EndReason.TIMED_OUT));
+    this.ending.arm(this.spec.timeoutMs - elapsed, (reason) => this.endAs(reason));
   }
 
   private endAs(reason: DoomReason): void {
-    if (this.doomed !== undefined || this.exit !== undefined || !this.running) return;
+    if (this.ending.reason !== undefined || this.exit !== undefined || !this.running) return;
     if (this.seat?.withdraw(this)) {
       this.dismiss('it was cancelled before it ran; nothing was run');
       return;
     }
-    this.doomed = reason;
-    this.record({ case: 'doomed', value: { reason } });
+    this.decideEnd(reason);
     // One that has not started yet is ended as soon as it has.
-    if (this.startedMs !== undefined) this.beginDoom(reason);
+    if (this.startedMs !== undefined) this.beginDoom();
   }
 
-  private beginDoom(reason: DoomReason): void {
-    if (this.doom !== undefined) return;
-    this.deadline?.cancel();
-    this.doom =
-      this.seat?.doom(this, reason) ?? beginDoom(this.number, reason, this.cgroup, (frame) => this.host.send(frame));
-    this.doom.whenGone(() => {
-      if (this.exit !== undefined) this.finish(this.resultAs(this.exit, reason));
-    });
+  private decideEnd(reason: DoomReason): void {
+    this.ending.reason = reason;
+    this.log.doomed(reason);
   }
 
-  private resultAs(exit: GuestExit, doom: DoomReason | undefined): ExecutionResult {
-    if (this.seat === undefined) return resultOf(exit, doom, this.cgroup?.usage());
-    return inShell(resultOf(exit, doom, this.seat.usage()), exit, this.shellReopened, this.seat.closing);
+  private beginDoom(): void {
+    const { cgroup } = this.place;
+    this.ending.begin(
+      (reason) =>
+        this.seat?.doom(this, reason) ?? beginDoom(this.number, reason, cgroup, (frame) => this.host.send(frame)),
+      () => {
+        if (this.exit !== undefined) this.finish(this.resultAs(this.exit));
+      },
+    );
+  }
+
+  private resultAs(exit: GuestExit): ExecutionResult {
+    const { reason } = this.ending;
+    if (this.seat === undefined) return resultOf(exit, reason, this.place.cgroup?.usage());
+    return inShell(resultOf(exit, reason, this.seat.usage()), exit, this.shellReopened, this.seat.closing);
   }
 
   private finish(result: ExecutionResult): void {
     this.logOutput();
-    this.host.journal.appendSoon(encodeFinished(this.spec.number, result, this.startedMs));
+    this.log.finished(result, this.startedMs);
     this.result = result;
     const seconds = result.duration === undefined ? 0 : durationMs(result.duration) / 1_000;
     this.host.meter.executionEnded(EndReason[result.reason], seconds);
     this.trace?.finished(result);
     this.seat?.left(this, this.exit);
     this.wakeReaders();
-    setImmediate(() => this.leaveNest());
+    setImmediate(() => this.place.leave());
     this.forgetIfSettled();
   }
 
@@ -594,17 +502,5 @@ export class Execution implements Readable, Holding {
 
   private wakeReaders(): void {
     for (const reader of [...this.readers]) reader.pump();
-  }
-
-  private recordRefusal({ reason, message }: DomainError): void {
-    this.record({ case: 'refused', value: { reason, message, timeMs: BigInt(Date.now()) } });
-  }
-
-  private record(record: { case: string; value: object }): void {
-    this.host.journal.append(this.journalRecord(record));
-  }
-
-  private journalRecord(record: { case: string; value: object }): JournalRecord {
-    return create(JournalRecordSchema, { number: this.spec.number, record } as never) as JournalRecord;
   }
 }

@@ -7,7 +7,8 @@ import { type GuestFrames, GuestViolation } from '../guest/frame.ts';
 import { createShells, type ShellLimits, type Shells } from '../shell/shells.ts';
 import { acceptRequest, fingerprintOf, type Surroundings, textBytesOf } from './accept.ts';
 import { encodeAccepted } from './command-record.ts';
-import { Execution, type ExecutionHost } from './execution.ts';
+import { Execution } from './execution.ts';
+import type { ExecutionHost } from './execution-spec.ts';
 import { createGuestNumbers } from './guest-numbers.ts';
 import { createNests } from './nests.ts';
 

@@ -6,7 +6,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Tracing } from '../../shared/tracing.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
-import type { ExecutionHost } from '../execution/execution.ts';
+import type { ExecutionHost } from '../execution/execution-spec.ts';
 import { createExecutions, type ExecutionLimits, type Executions } from '../execution/executions.ts';
 import { type Journal, openJournal } from '../execution/journal.ts';
 import type { SpoolBudget } from '../execution/spool-budget.ts';
