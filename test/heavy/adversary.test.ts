@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
+import type { Judgement } from '../../services/shared/verdict/outcome.ts';
 import type { Attack, Belief, TargetName } from '../adversary/attack.ts';
 import { attacks } from '../adversary/attacks/all.ts';
 import { createRange, type Launched } from '../adversary/range.ts';
@@ -23,6 +24,12 @@ function launch(attack: Attack): Promise<Launched> {
 
 function titled(some: readonly Attack[]): [string, Attack][] {
   return some.map((attack) => [`${attack.does} (${attack.name})`, attack]);
+}
+
+/** What is told of an attack is nothing that the attack could have wanted to say to a terminal or a log. */
+function expectPlain({ reasons }: Judgement): void {
+  expect(reasons.join('')).not.toMatch(/\p{Cc}/u);
+  expect(reasons.join('').length).toBeLessThan(2_000);
 }
 
 afterAll(() => range.close());
@@ -49,8 +56,7 @@ describe('at ISOLATED, a submission does not pass that', () => {
     expect(judged).toMatchObject({ assurance: 'ISOLATED', isSuccess: false, trainable: true, reward: 0 });
     expect(judged.verdict).toBeOneOf([attack.verdict].flat());
     expect(judged.reasons.join('\n')).toMatch(attack.because);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
-    expect(judged.reasons.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
+    expectPlain(judged);
   });
 });
 
@@ -59,6 +65,7 @@ describe('at IN_PROCESS, it is told of a submission that', () => {
     const judged = await range.grade(await range.inProcess(), await launch(attack));
     expect(judged.assurance).toBe('IN_PROCESS');
     expect(judged.trainable).toBe(true);
+    expectPlain(judged);
     seen.set(attack.name, judged.isSuccess ? 'passes' : 'caught');
     console.log(`${attack.name}: ${judged.verdict}: ${judged.reasons.join('; ')}`);
   });

@@ -23,7 +23,7 @@ export function parseReport(file: ReportFile, limits: ReportLimits): ParsedRepor
     if (file.format === 'reward') return { ok: true, ...parseReward(file.bytes, limits) };
     return { ok: true, rows: rowsOf(file, limits), reward: undefined };
   } catch (error) {
-    if (error instanceof ReportError) return { ok: false, reason: error.message };
+    if (error instanceof ReportError) return { ok: false, reason: printable(error.message) };
     if (error instanceof RangeError) return { ok: false, reason: 'too deep or too large to be read' };
     throw error;
   }
@@ -42,4 +42,14 @@ function rowsOf({ format, names, bytes }: ReportFile, limits: ReportLimits): Tes
     case 'reward':
       return parseReward(bytes, limits).rows;
   }
+}
+
+const reasonCharacters = 300;
+
+/** A parser quotes what it stumbled over: as much as the report has, and with what would steer a terminal. */
+function printable(reason: string): string {
+  return reason
+    .slice(0, reasonCharacters)
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, '\ufffd');
 }

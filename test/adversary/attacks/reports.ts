@@ -49,6 +49,13 @@ export const reportAttacks: readonly Attack[] = [
   },
   {
     ...python,
+    name: 'escaping-report',
+    does: 'writes a report that is broken at a tag of ten megabytes and escape sequences, to be quoted as the reason',
+    fools: 'exit status',
+    script: leaves('"<testsuite><\\x1b[2J\\x1b]0;PASSED\\x07" + "x" * 10000000 + "\\n\\x9b"'),
+  },
+  {
+    ...python,
     name: 'two-sided-report',
     does: 'writes a report that tells of each test twice, as failed and as passed',
     script: leaves(

@@ -288,3 +288,13 @@ describe('hostile JSON', () => {
     expect(statuses(read('go-test-json', forged))).toEqual({ 'p::T': 'failed' });
   });
 });
+
+test.each<[Format, string]>([
+  ['junit', `<testsuite><\u001b]0;owned\u0007${'x'.repeat(500_000)}\n`],
+  ['tap', `Bail out! \u001b[2J\n`],
+  ['ctrf', `{"results":{"tests":[{"name":"a","status":"\u009b\u001b[2J"}]}}`],
+])('the reason for a refused %s report is short and steers no terminal', (format, text) => {
+  const reason = reasonOf(read(format, text));
+  expect(reason).not.toMatch(/\p{Cc}/u);
+  expect(reason.length).toBeLessThanOrEqual(300);
+});
