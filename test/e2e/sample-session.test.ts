@@ -103,6 +103,7 @@ describe('a session made from a sample', () => {
     expect(memory.result.reason).toBe('OUT_OF_MEMORY');
     const listed = (await Array.fromAsync(agent.sessions.list())).find(({ id }) => id === session.id);
     expect(listed?.sample).toMatchObject({ ...hello, instruction: '' });
+    await expect(session.fork({ network: { mode: 'FULL' } })).rejects.toMatchObject({ reason: 'INVALID_FIELD' });
     await using fork = await session.fork();
     expect(fork.info.sample).toEqual(session.info.sample);
   });

@@ -732,7 +732,7 @@ export declare type ForkSessionRequest = Message<"assay.v1.ForkSessionRequest"> 
   idleTimeout?: Duration | undefined;
 
   /**
-   * What the fork can reach. Absent: what the source can.
+   * What the fork can reach. Absent: what the source can. Must be absent where the source was made from a sample.
    *
    * @generated from field: assay.v1.Network network = 8;
    */

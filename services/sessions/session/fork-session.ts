@@ -11,7 +11,7 @@ import {
 } from '../../../gen/assay/v1/session_pb.js';
 import type { Limits } from '../config.ts';
 import { checkEnv } from '../validation/environment.ts';
-import { checkDuration } from '../validation/field.ts';
+import { checkDuration, invalid } from '../validation/field.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 import type { NewSession, RequestOnce } from './request-once.ts';
 import type { SandboxStart } from './sandbox-start.ts';
@@ -49,6 +49,10 @@ export function createSessionForker(deps: SessionForkerDeps): SessionForker {
   return async (project, request, signal) => {
     const record = await once(project, ForkSessionRequestSchema, request, async (session) => {
       const source = await sourceOf(project, request.sessionId);
+      // What can be reached is part of the task, in a copy as well.
+      if (source.sample !== undefined && request.network !== undefined) {
+        throw invalid('network', 'found one for a session from a sample', "none: it is the sample's");
+      }
       return quota(project, () => sessions.create(forkRecord(project, source, request, session, deps)));
     });
     return outcomeOf(start, record, signal);
