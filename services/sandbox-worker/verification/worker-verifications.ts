@@ -60,6 +60,7 @@ export async function createWorkerVerifications(
       keepMs: config.ASSAY_SUBMISSION_KEEP_SECONDS * 1_000,
       maxBytes: config.ASSAY_SUBMISSION_STORE_BYTES,
       replicas: config.ASSAY_NATS_REPLICAS,
+      dropsOldest: true,
     }),
     directory: join(dataDirectory, 'submissions'),
     maxBytes: config.ASSAY_SUBMISSION_CACHE_BYTES,
@@ -68,6 +69,7 @@ export async function createWorkerVerifications(
     keepMs: config.ASSAY_RESULT_KEEP_SECONDS * 1_000,
     maxBytes: config.ASSAY_RESULT_STORE_BYTES,
     replicas: config.ASSAY_NATS_REPLICAS,
+    dropsOldest: true,
   });
   const sealer = createSealer({
     ...{ engine, manifests, store: submissions, threads },

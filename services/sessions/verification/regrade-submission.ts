@@ -50,7 +50,7 @@ export function createRegrader({ verifications, once, isKept, nowMs }: RegraderD
 }
 
 function notKept(verificationId: string, digest: string): DomainError {
-  const why = digest === '' ? 'it had none that could be taken' : 'it was kept for a time, which has passed';
+  const why = digest === '' ? 'it had none that could be taken' : 'it is not kept any more';
   const message = `verification ${verificationId} has no submission to grade again: ${why}`;
   return new DomainError('SUBMISSION_NOT_FOUND', message, { verification_id: verificationId });
 }

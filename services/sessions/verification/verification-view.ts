@@ -24,7 +24,7 @@ export function createVerificationViews(results: ResultReader): VerificationView
       const result = await results.get(record.resultObject);
       const verification = clone(VerificationSchema, verificationOf(record));
       if (result === undefined) {
-        verification.message = 'tests and output were kept for a time, which has passed';
+        verification.message = 'tests and output are not kept any more';
         return verification;
       }
       result.reused = verification.result?.reused === true;

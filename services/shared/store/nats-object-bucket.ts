@@ -1,4 +1,4 @@
-import { type JetStreamManager, StorageType } from '@nats-io/jetstream';
+import { DiscardPolicy, isMessageNotFound, type JetStreamManager, StorageType } from '@nats-io/jetstream/internal';
 import { Objm } from '@nats-io/obj';
 import { nanos } from '@nats-io/transport-node';
 import { type Broker, storeTimeoutMs } from './broker.ts';
@@ -12,6 +12,8 @@ export interface BucketKeeping {
   /** Of all objects together. */
   readonly maxBytes: number;
   readonly replicas: number;
+  /** Whether the oldest objects go when it is full, instead of new ones being refused. */
+  readonly dropsOldest?: boolean;
 }
 
 export interface ObjectReader {
@@ -37,6 +39,7 @@ export async function createNatsObjectBucket(
     max_bytes: keeping.maxBytes,
     // The broker takes none that is longer than the age.
     duplicate_window: nanos(Math.min(keeping.keepMs, duplicateMs)),
+    discard: keeping.dropsOldest === true ? DiscardPolicy.Old : DiscardPolicy.New,
   };
   const objects = await new Objm(broker.js).create(bucket, {
     ttl: settings.max_age,
@@ -65,7 +68,10 @@ export function createNatsObjectReader(broker: Broker, bucket: string): ObjectRe
     try {
       const objects = await new Objm(broker.js).open(bucket, false);
       const info = await repeatable(broker, () => objects.info(name));
-      return info === null || info.deleted ? undefined : info;
+      if (info === null || info.deleted) return undefined;
+      // The oldest chunks go first: an object whose first is there is whole.
+      if (info.size > 0 && (await chunk(broker, bucket, info.nuid, 1)) === null) return undefined;
+      return info;
     } catch (error) {
       if ((error as Error).message === 'stream not found') return undefined;
       throw storeUnavailable(error);
@@ -74,7 +80,7 @@ export function createNatsObjectReader(broker: Broker, bucket: string): ObjectRe
   return {
     async get(name) {
       const info = await infoOf(name);
-      return info && chunks(broker, await broker.js.jetstreamManager(false), bucket, info);
+      return info && chunks(broker, bucket, info);
     },
     async storedMs(name) {
       const info = await infoOf(name);
@@ -89,22 +95,30 @@ export function createNatsObjectReader(broker: Broker, bucket: string): ObjectRe
  */
 async function* chunks(
   broker: Broker,
-  manager: JetStreamManager,
   bucket: string,
   { nuid, size }: { nuid: string; size: number },
 ): AsyncGenerator<Uint8Array, void> {
   let next = 1;
   for (let read = 0; read < size; ) {
-    const query = { seq: next, next_by_subj: `$O.${bucket}.C.${nuid}` };
-    const message = await repeatable(broker, () => manager.streams.getMessage(streamOf(bucket), query)).catch(
-      (error) => {
-        throw storeUnavailable(error);
-      },
-    );
+    const message = await chunk(broker, bucket, nuid, next).catch((error) => {
+      throw storeUnavailable(error);
+    });
     if (message === null) throw storeUnavailable(new Error(`an object of ${bucket} ends at ${read} of ${size} bytes`));
     next = message.seq + 1;
     read += message.data.length;
     yield message.data;
+  }
+}
+
+/** The first chunk of an object at this place of the stream or behind it; null: there is none. */
+async function chunk(broker: Broker, bucket: string, nuid: string, seq: number) {
+  const query = { seq, next_by_subj: `$O.${bucket}.C.${nuid}` };
+  const manager: JetStreamManager = await broker.js.jetstreamManager(false);
+  try {
+    return await repeatable(broker, () => manager.streams.getMessage(streamOf(bucket), query));
+  } catch (error) {
+    if (isMessageNotFound(error as Error)) return null;
+    throw error;
   }
 }
 

@@ -1,0 +1,63 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
+import { createNatsObjectBucket, type ObjectReader } from '../../../services/shared/store/nats-object-bucket.ts';
+import { type NatsProcess, startNats } from './nats-process.ts';
+
+let nats: NatsProcess;
+let broker: Broker;
+const keeping = { keepMs: 3_600_000, maxBytes: 2 ** 20, replicas: 1 };
+const object = (): Buffer => randomBytes(200_000);
+
+beforeAll(async () => {
+  nats = await startNats();
+  broker = await connectBroker({ url: nats.url, user: nats.user, password: nats.password, name: 'test', replicas: 1 });
+});
+afterAll(async () => {
+  await broker.close();
+  await nats.stop();
+});
+
+async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array, void> {
+  yield bytes;
+}
+
+async function read(objects: ObjectReader, name: string): Promise<Buffer | undefined> {
+  const found = await objects.get(name);
+  return found && Buffer.concat(await Array.fromAsync(found));
+}
+
+test('a full bucket refuses what is new', async () => {
+  const objects = await createNatsObjectBucket(broker, 'test_refuses', keeping);
+  const first = object();
+  await objects.put('first', pieces(first));
+  const rest = async () => {
+    for (let count = 0; count < 10; count += 1) await objects.put(`${count}`, pieces(object()));
+  };
+  await expect(rest()).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
+  expect(await read(objects, 'first')).toEqual(first);
+});
+
+test('or lets the oldest go, which then is not there at all', async () => {
+  const objects = await createNatsObjectBucket(broker, 'test_drops', { ...keeping, dropsOldest: true });
+  const stored = new Map<string, Buffer>();
+  for (let count = 0; count < 10; count += 1) {
+    const bytes = object();
+    stored.set(`${count}`, bytes);
+    await objects.put(`${count}`, pieces(bytes));
+  }
+  for (const gone of ['0', '1', '2', '3', '4']) {
+    expect(await objects.storedMs(gone)).toBeUndefined();
+    expect(await read(objects, gone)).toBeUndefined();
+  }
+  for (const kept of ['7', '8', '9']) expect(await read(objects, kept)).toEqual(stored.get(kept));
+  // What is gone can be stored again.
+  await objects.put('0', pieces(stored.get('0') ?? object()));
+  expect(await read(objects, '0')).toEqual(stored.get('0'));
+});
+
+test('an empty object is one', async () => {
+  const objects = await createNatsObjectBucket(broker, 'test_empty', keeping);
+  await objects.put('empty', pieces(new Uint8Array()));
+  expect(await read(objects, 'empty')).toEqual(Buffer.alloc(0));
+});
