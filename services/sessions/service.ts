@@ -49,6 +49,7 @@ import { createShellService } from './rpc/shell-service.ts';
 import { createVerificationService } from './rpc/verification-service.ts';
 import { createSampleBuilder } from './sample/build-sample.ts';
 import { createDatasetIndex } from './sample/dataset-index.ts';
+import { createContentProvider } from './sample/provide-content.ts';
 import { createSampleShelf } from './sample/sample-shelf.ts';
 import { createSampleValidator } from './sample/validate-sample.ts';
 import { createPages } from './server/pages.ts';
@@ -132,6 +133,7 @@ export async function startSessions(
   const verifying = openVerifications({
     ...{ broker, sessions, workers, client, target, tokens, limits, nowMs, log },
     verifications: records.verifications,
+    provide: createContentProvider(datasets, shelf),
     sweepMs: config.jobSweepMs,
   });
 

@@ -11,9 +11,12 @@ import {
   VerificationStatus,
 } from '../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../services/shared/domain-error.ts';
+import { readSample } from '../../services/shared/sample/read-sample.ts';
 import { createNatsJobQueue } from '../../services/shared/store/nats-job-queue.ts';
 import { createNatsResultStore } from '../../services/shared/store/nats-result-store.ts';
+import { createNatsSampleReader } from '../../services/shared/store/nats-sample-store.ts';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
+import { createNatsSubmissionObjects } from '../../services/shared/store/submission-objects.ts';
 import type { VerificationStore } from '../../services/shared/store/verification-store.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
@@ -154,6 +157,39 @@ test('a watch tells every status, and ends with the whole result', async () => {
   const agent = clientsOf(service.transport((await service.makeKey(Scope.AGENT)).secret));
   const { verification } = await agent.verifications.getVerification({ verificationId });
   expect(verification?.result).toMatchObject({ verdict: Verdict.PASSED, passes: [] });
+});
+
+test('a submission is graded again with the sample as it was, which workers find again', async () => {
+  const folder = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
+  const { digests } = await readSample(folder);
+  const objects = await createNatsSubmissionObjects(service.broker, {
+    keepMs: 3_600_000,
+    maxBytes: 2 ** 24,
+    replicas: 1,
+  });
+  async function* archive() {
+    yield Buffer.from('a submission');
+  }
+  await objects.put(digest('5'), archive());
+  const earlier = {
+    verificationId: 'ver_01h455vb4pex5vsknk084sn02s',
+    status: VerificationStatus.COMPLETED,
+    ...{ sessionId, dataset: 'examples', sampleId: 'hello-fix', sampleVersion: '1.0.0' },
+    digests: { submission: digest('5'), sample: digests.content, image: digests.image },
+  };
+  await store.create(create(VerificationRecordSchema, { project: 'default', verification: earlier }));
+  const samples = createNatsSampleReader(service.broker);
+  expect(await samples.get(digests.content)).toBeUndefined();
+  const { verificationId } = earlier;
+  const { verification } = await api.verifications.regradeSubmission({ verificationId });
+  expect(verification).toMatchObject({
+    status: VerificationStatus.PENDING,
+    regradeOf: verificationId,
+    sampleId: 'hello-fix',
+  });
+  expect(await samples.get(digests.content)).toBeDefined();
+  expect(await jobs().holds('default', verification?.verificationId ?? '')).toBe(true);
+  await api.verifications.cancelVerification({ verificationId: verification?.verificationId ?? '' });
 });
 
 test('lists go newest first, page by page, and by what is asked for', async () => {

@@ -9,6 +9,7 @@ import {
 } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { verificationOf } from '../../shared/verification/verification-status.ts';
+import type { ContentProvider } from '../sample/provide-content.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 import type { VerificationOnce } from './verification-once.ts';
 
@@ -17,13 +18,14 @@ export interface RegraderDeps {
   readonly once: VerificationOnce;
   /** Whether a submission is still kept. */
   readonly isKept: (digest: string) => Promise<boolean>;
+  readonly provide: ContentProvider;
   readonly nowMs: () => number;
 }
 
 /** Grades a kept submission again. Its verdict is never a reused one. */
 export type Regrader = (project: string, request: RegradeSubmissionRequest) => Promise<VerificationRecord>;
 
-export function createRegrader({ verifications, once, isKept, nowMs }: RegraderDeps): Regrader {
+export function createRegrader({ verifications, once, isKept, provide, nowMs }: RegraderDeps): Regrader {
   return async (project, request) => {
     const earlier = verificationOf(await verifications.fresh(project, request.verificationId));
     return once(project, RegradeSubmissionRequestSchema, request, async (verificationId, requestDigest) => {
@@ -33,6 +35,7 @@ export function createRegrader({ verifications, once, isKept, nowMs }: RegraderD
       );
       const digest = digests?.submission ?? '';
       if (digest === '' || !(await isKept(digest))) throw notKept(earlier.verificationId, digest);
+      await provide(dataset, sampleId, digests?.sample ?? '');
       return create(VerificationRecordSchema, {
         project,
         requestDigest,

@@ -6,6 +6,7 @@ import { createNatsSubmissionLookup } from '../../shared/store/submission-object
 import type { Limits } from '../config.ts';
 import type { ExecutionTarget } from '../execution/execution-target.ts';
 import type { VerificationServiceDeps } from '../rpc/verification-service.ts';
+import type { ContentProvider } from '../sample/provide-content.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
@@ -28,6 +29,7 @@ export interface VerificationsDeps {
   readonly client: WorkerClient;
   readonly target: ExecutionTarget;
   readonly tokens: PageTokens;
+  readonly provide: ContentProvider;
   readonly limits: Limits;
   readonly sweepMs: number;
   readonly nowMs: () => number;
@@ -36,7 +38,7 @@ export interface VerificationsDeps {
 
 /** Puts together what the service does for verifications. */
 export function openVerifications(deps: VerificationsDeps): VerificationServiceDeps & { close(): void } {
-  const { broker, verifications, sessions, workers, client, target, tokens, limits, nowMs, log } = deps;
+  const { broker, verifications, sessions, workers, client, target, tokens, provide, limits, nowMs, log } = deps;
   const queue = createNatsJobQueue(broker);
   const once = createVerificationOnce({
     verifications,
@@ -49,7 +51,7 @@ export function openVerifications(deps: VerificationsDeps): VerificationServiceD
     ...{ verifications, sessions, nowMs },
     views: createVerificationViews(createNatsResultReader(broker)),
     start: createVerificationStarter({ verifications, sessions, workers, target, client, once, sealMs, nowMs }),
-    regrade: createRegrader({ verifications, once, isKept: createNatsSubmissionLookup(broker), nowMs }),
+    regrade: createRegrader({ verifications, once, isKept: createNatsSubmissionLookup(broker), provide, nowMs }),
     list: createVerificationLister(verifications, tokens),
     watch: createVerificationWatcher(verifications),
     close: keepJobs({ verifications, queue, everyMs: deps.sweepMs, log }),
