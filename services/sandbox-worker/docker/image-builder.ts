@@ -1,22 +1,36 @@
 import type { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import Docker from 'dockerode';
 import { createBuildAnswer } from './build-answer.ts';
 import { engineFailed, isAbsent, statusOf } from './engine-failure.ts';
+
+/** What a build makes carries this label with the build's mark. */
+export const buildLabel = 'dev.assay.build';
 
 /** One build of the engine. */
 export interface BuildOrder {
   /** A tar stream. */
   readonly context: Readable;
-  /** The Dockerfile's path in it. */
+  /** The Dockerfile's path in it; each of its stages begins with `marked` lines. */
   readonly dockerfile: string;
   readonly args: Readonly<Record<string, string>>;
   readonly labels: Readonly<Record<string, string>>;
+  /** By which all that the build makes is found. */
+  readonly mark: string;
   readonly signal: AbortSignal;
   /** A line that the build printed. */
   said(line: string): void;
-  /** A layer that the build made; whoever dies before the build ends can have them removed later. */
-  made(layer: string): void;
+}
+
+/** A Dockerfile whose stages carry a mark from their first step on. */
+export function marked(dockerfile: string, mark: string): string {
+  const lines = dockerfile.split('\n');
+  const isStage = (line: string, index: number): boolean =>
+    /^\s*FROM\s/i.test(line) && !/\\\s*$/.test(line) && !/\\\s*$/.test(lines[index - 1] ?? '');
+  return lines
+    .flatMap((line, index) => (isStage(line, index) ? [line, `LABEL ${buildLabel}=${mark}`] : [line]))
+    .join('\n');
 }
 
 /** A step of a build failed: the recipe's fault, not the engine's. */
@@ -32,9 +46,14 @@ export interface ImageBuilder {
   name(id: string, repository: string, tag: string): Promise<string>;
   /** Removes an image that nothing is made of, with its unnamed parents; any other stays. */
   discard(id: string): Promise<void>;
-  /** Removes what of these layers is part of no image that has a name. */
-  clear(layers: readonly string[]): Promise<void>;
+  /** Removes what a build left that broke off: what carries its mark and is part of no image that has a name. */
+  clear(mark: string): Promise<void>;
 }
+
+/** The engine ends a build whose caller is gone in its own time, and finishes the step that it is at. */
+const quietLooks = 3;
+const mostLooks = 50;
+const lookMs = 200;
 
 export function createImageBuilder(socketPath: string): ImageBuilder {
   // A build may be silent for minutes.
@@ -48,55 +67,60 @@ export function createImageBuilder(socketPath: string): ImageBuilder {
         throw engineFailed(`looking for image ${reference}`, error);
       });
   const discard = async (id: string): Promise<void> => {
-    const found = await inspect(id);
-    if (found === undefined) return;
     try {
-      await docker.getImage(found.Id).remove();
+      await docker.getImage(id).remove();
     } catch (error) {
       // 409: another image or a container is made of it.
       if (!isAbsent(error) && statusOf(error) !== 409) throw engineFailed(`removing image ${id}`, error);
     }
   };
-  /** The engine ends a build whose caller is gone, in its own time; this waits for it. */
-  const removeContainers = async (ids: readonly string[]): Promise<void> => {
-    for (const id of ids) {
+  /** Returns how much was found. The image that was built has no name yet, and stays. */
+  const clear = async (mark: string, image: string | undefined): Promise<number> => {
+    const label = [`${buildLabel}=${mark}`];
+    const failed = (error: unknown): never => {
+      throw engineFailed('looking for what a build left', error);
+    };
+    const containers = await docker.listContainers({ all: true, filters: { label } }).catch(failed);
+    for (const { Id } of containers) {
       await docker
-        .getContainer(id)
+        .getContainer(Id)
         .remove({ force: true, v: true })
         .catch((error: unknown) => {
           // 409: it is being removed already.
-          if (!isAbsent(error) && statusOf(error) !== 409) throw engineFailed(`removing container ${id}`, error);
+          if (!isAbsent(error) && statusOf(error) !== 409) throw engineFailed(`removing container ${Id}`, error);
         });
     }
+    const unnamed = await docker.listImages({ filters: { label, dangling: ['true'] } }).catch(failed);
+    const left = unnamed.filter(({ Id }) => Id !== image);
+    for (const { Id } of left) await discard(Id);
+    return containers.length + left.length;
   };
-  /** Stages that were only copied from, and what a failed build got done. */
-  const discardUnnamed = async (ids: readonly string[], image: string | undefined): Promise<void> => {
-    for (const id of ids.toReversed()) {
-      const found = await inspect(id);
-      if (found === undefined || found.Id === image || (found.RepoTags ?? []).length > 0) continue;
-      await discard(found.Id);
+  const clearFully = async (mark: string): Promise<void> => {
+    let quiet = 0;
+    for (let look = 0; look < mostLooks && quiet < quietLooks; look += 1) {
+      if (look > 0) await delay(lookMs);
+      // Where something was found there may be more to come.
+      quiet = (await clear(mark, undefined)) > 0 ? 0 : quiet + 1;
     }
   };
 
   return {
     discard,
-    clear: (layers) => discardUnnamed(layers, undefined),
+    clear: async (mark) => void (await clear(mark, undefined)),
     async build(order) {
       order.signal.throwIfAborted();
-      const answer = createBuildAnswer(order.said, order.made);
-      let image: string | undefined;
+      const answer = createBuildAnswer(order.said);
       try {
         await run(docker, order, answer.take);
         if (answer.failure !== undefined) throw new BuildStepError(answer.failure);
         if (answer.image === undefined) throw new Error('it named no image');
-        image = answer.image;
-        return image;
+        await clear(order.mark, answer.image);
+        return answer.image;
       } catch (error) {
+        if (order.signal.aborted) await clearFully(order.mark);
+        else await clear(order.mark, undefined);
         order.signal.throwIfAborted();
         throw error instanceof BuildStepError ? error : engineFailed('building an image', error);
-      } finally {
-        await removeContainers(answer.containers);
-        await discardUnnamed(answer.layers, image);
       }
     },
     async name(id, repository, tag) {

@@ -1,10 +1,10 @@
-import { appendFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { imageRecipe } from '../../shared/sample/image-recipe.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { Engine } from '../docker/engine.ts';
-import type { ImageBuilder } from '../docker/image-builder.ts';
+import { type ImageBuilder, marked } from '../docker/image-builder.ts';
 import { type FetchOptions, fetchSource } from '../image/fetch-source.ts';
 import { buildContext, type ContextPart, sampleParts } from './build-context.ts';
 
@@ -17,7 +17,7 @@ export interface ImageBuildDeps {
   readonly engine: Pick<Engine, 'image'>;
   readonly builder: ImageBuilder;
   readonly baseImage: string;
-  /** For what is fetched and noted during a build. */
+  /** Has a folder for each build that is under way, named after its mark. */
   readonly directory: string;
   readonly sources: Omit<FetchOptions, 'directory' | 'signal'>;
 }
@@ -29,20 +29,22 @@ export async function buildImage(
   said: (step: BuildStep, line: string) => void,
   signal: AbortSignal,
 ): Promise<string> {
-  const fetched = await mkdtemp(join(deps.directory, 'build-'));
+  // On the disk before anything is made: a worker that starts after this one died knows by it what to look for.
+  const mark = randomBytes(12).toString('hex');
+  const fetched = join(deps.directory, mark);
+  await mkdir(fetched, { mode: 0o700 });
   const ground: string[] = [];
   try {
     const sources = await fetchAll(deps, folder, fetched, said, signal);
-    const note = (layer: string): void => noteLayer(fetched, layer);
-    const environment = await makeEnvironment(deps, folder, ground, { said, made: note }, signal);
+    const environment = await makeEnvironment(deps, folder, { mark, images: ground, said }, signal);
     return await deps.builder.build({
-      context: buildContext(codeParts(folder, sources)),
+      context: buildContext(codeParts(folder, sources, mark)),
       dockerfile: 'Dockerfile',
       args: { ASSAY_BASE: deps.baseImage, ASSAY_ENVIRONMENT: environment },
       labels: { [imageLabel]: folder.digests.image },
+      mark,
       signal,
       said: (line) => said('code', line),
-      made: note,
     });
   } catch (error) {
     for (const id of ground.toReversed()) await deps.builder.discard(id);
@@ -50,26 +52,6 @@ export async function buildImage(
   } finally {
     await rm(fetched, { recursive: true, force: true });
   }
-}
-
-const layersFile = 'layers';
-
-/** On the disk before the next step begins: a worker that dies leaves nobody else who knows. */
-function noteLayer(directory: string, layer: string): void {
-  appendFileSync(join(directory, layersFile), `${layer}\n`);
-}
-
-/** What builds of a worker that died had made, in order. */
-export function leftLayers(directory: string): string[] {
-  const builds = existsSync(directory) ? readdirSync(directory) : [];
-  return builds.flatMap((build) => {
-    const file = join(directory, build, layersFile);
-    return existsSync(file)
-      ? readFileSync(file, 'utf8')
-          .split('\n')
-          .filter((line) => line !== '')
-      : [];
-  });
 }
 
 async function fetchAll(
@@ -93,22 +75,24 @@ async function fetchAll(
 async function makeEnvironment(
   { engine, builder, baseImage }: ImageBuildDeps,
   folder: SampleFolder,
-  images: string[],
-  { said, made }: { said: (step: BuildStep, line: string) => void; made: (layer: string) => void },
+  { mark, images, said }: { mark: string; images: string[]; said: (step: BuildStep, line: string) => void },
   signal: AbortSignal,
 ): Promise<string> {
   const { environment } = imageRecipe(folder.sample);
   if (environment.kind === 'base') return baseImage;
   if (environment.kind === 'image') return (await engine.image(environment.image)).id;
   const { context, dockerfile } = environment;
+  const name = posix.relative(context, dockerfile);
+  const text = await readFile(join(folder.folder, dockerfile), 'utf8');
+  const others = sampleParts(folder, context, context, '.').filter((part) => part.name !== name);
   const id = await builder.build({
-    context: buildContext(sampleParts(folder, context, context, '.')),
-    dockerfile: posix.relative(context, dockerfile),
+    context: buildContext([...others, { name, text: marked(text, mark) }]),
+    dockerfile: name,
     args: { ASSAY_BASE: baseImage },
     labels: {},
+    mark,
     signal,
     said: (line) => said('environment', line),
-    made,
   });
   images.push(id);
   const ready = await engine.image(id);
@@ -116,10 +100,10 @@ async function makeEnvironment(
   return ready.id;
 }
 
-function codeParts(folder: SampleFolder, sources: readonly ContextPart[]): ContextPart[] {
+function codeParts(folder: SampleFolder, sources: readonly ContextPart[], mark: string): ContextPart[] {
   const { dockerfile, recipeJson, assemblePy, samplePaths } = imageRecipe(folder.sample);
   return [
-    { name: 'Dockerfile', text: dockerfile },
+    { name: 'Dockerfile', text: marked(dockerfile, mark) },
     { name: 'recipe.json', text: recipeJson },
     { name: 'assemble.py', text: assemblePy },
     ...sources,

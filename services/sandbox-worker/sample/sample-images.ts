@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -9,7 +9,7 @@ import { createSemaphore } from '../docker/semaphore.ts';
 import { FetchError } from '../image/fetch-source.ts';
 import type { Manifests } from '../submission/manifests.ts';
 import { createBuildLog, keepBuildLog } from './build-log.ts';
-import { type BuildStep, buildImage, type ImageBuildDeps, leftLayers } from './image-build.ts';
+import { type BuildStep, buildImage, type ImageBuildDeps } from './image-build.ts';
 import { createSharedBuild, type SharedBuild } from './shared-build.ts';
 
 /** A line that a build printed, and what the build was at. */
@@ -48,10 +48,12 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
   const { engine, builder, manifests, log } = deps;
   const logs = join(deps.directory, 'logs');
   const work = join(deps.directory, 'work');
-  const left = leftLayers(work);
+  const broken = existsSync(work) ? readdirSync(work) : [];
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work, { recursive: true, mode: 0o700 });
-  builder.clear(left).catch((error) => log.warn({ err: error }, 'layers of a build that broke off stay'));
+  Promise.all(broken.map((mark) => builder.clear(mark))).catch((error) => {
+    log.warn({ err: error }, 'layers of a build that broke off stay');
+  });
   const limited = createSemaphore(deps.builds);
   const running = new Map<string, SharedBuild>();
 
