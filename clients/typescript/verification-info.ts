@@ -23,7 +23,7 @@ export interface TestResultInfo {
   readonly message: string;
 }
 
-/** What a grading found. Names, tests, output and notes are empty without the grader scope. */
+/** What a grading found. Names, tests, output, notes and what it used are empty without the grader scope. */
 export interface VerificationResult {
   readonly isSuccess: boolean;
   readonly verdict: VerdictName;

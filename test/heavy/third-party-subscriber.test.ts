@@ -36,7 +36,12 @@ interface Said {
   readonly said: 'subscribed' | 'event' | 'got' | 'published';
   readonly subject: string;
   readonly kind: string;
-  readonly event: { readonly sessionChanged?: { readonly session: { readonly sessionId: string; state: string } } };
+  readonly event: {
+    readonly sessionChanged?: { readonly session: { readonly sessionId: string; readonly state: string } };
+    readonly verificationChanged?: {
+      readonly verification: { readonly verificationId: string; readonly status: string; readonly result?: object };
+    };
+  };
   readonly errors: readonly string[];
 }
 
@@ -78,7 +83,8 @@ async function messagesIn(stream: string): Promise<number> {
 test('a subscriber in Python reads every event, live and from the stream, and can write nothing', async () => {
   const subscriber = startSubscriber();
   await subscriber.hear(({ said }) => said === 'subscribed');
-  const session = await stack.client.sessions.create({});
+  const session = await stack.client.sessions.create({ sample: { dataset: 'examples', id: 'hello-fix' } });
+  const graded = await session.verify();
   await session.close();
   const state =
     (word: string) =>
@@ -88,6 +94,15 @@ test('a subscriber in Python reads every event, live and from the stream, and ca
       event.sessionChanged.session.state === `SESSION_STATE_${word}`;
   const ready = await subscriber.hear(state('READY'));
   expect(ready.subject).toMatch(new RegExp(`^assay\\.events\\.[^.]+\\.session\\.${session.id}$`));
+  const verdict = await subscriber.hear(
+    ({ said, event }) =>
+      said === 'event' && event.verificationChanged?.verification.status === 'VERIFICATION_STATUS_COMPLETED',
+  );
+  expect(verdict.subject).toMatch(new RegExp(`^assay\\.events\\.[^.]+\\.verification\\.${graded.id}$`));
+  expect(verdict.event.verificationChanged?.verification).toMatchObject({
+    verificationId: graded.id,
+    result: { verdict: 'VERDICT_FAILED', total: 5, passed: 3, failed: 2 },
+  });
   await subscriber.hear(state('CLOSED'));
 
   subscriber.ask('get 1');
@@ -101,7 +116,7 @@ test('a subscriber in Python reads every event, live and from the stream, and ca
     'assay.events.default.verification.forged',
     `$KV.assay_sessions.default.${session.id}`,
     '$KV.assay_verifications.default.forged',
-    'assay.jobs.default',
+    'assay.jobs.default.forged',
     '$JS.API.STREAM.PURGE.ASSAY_EVENTS',
     '$JS.API.STREAM.DELETE.ASSAY_EVENTS',
     '$JS.API.CONSUMER.CREATE.ASSAY_EVENTS',

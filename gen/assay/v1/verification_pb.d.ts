@@ -324,7 +324,7 @@ export declare type VerificationResult = Message<"assay.v1.VerificationResult"> 
   stderr: Uint8Array;
 
   /**
-   * How long the runs of the tests took together.
+   * How long the runs of the tests took together; in whole seconds without the grader scope.
    *
    * @generated from field: double execution_duration_seconds = 11;
    */
@@ -380,7 +380,7 @@ export declare type VerificationResult = Message<"assay.v1.VerificationResult"> 
   tests: TestResult[];
 
   /**
-   * How long each phase took, in order.
+   * How long each phase took, in order. For keys with the grader scope only, as is all that the grading used.
    *
    * @generated from field: repeated assay.v1.PhaseTiming phases = 19;
    */
