@@ -55,6 +55,9 @@ export class StoppedAttempt extends Error {
   }
 }
 
+/** The end is recorded and nobody was told: the job must come again, for that. */
+export class UnannouncedEnd extends Error {}
+
 /** The grading could not be carried through; nothing is known about the submission. */
 export class FailedAttempt extends Error {}
 
@@ -109,6 +112,7 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     await written;
     const what = { type: 'ended', claim, error: false, result: summaryOf(result), object, atMs: Date.now() } as const;
     const now = await patiently(() => store.change(project, verificationId, what), stopped.signal);
+    if (now?.changed === true && !now.announced) throw new UnannouncedEnd('its event could not be published');
     if (now !== undefined && !now.changed && !isFinal(verificationOf(now.value).status)) look(now.value);
     stopped.signal.throwIfAborted();
   };

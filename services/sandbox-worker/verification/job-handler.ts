@@ -17,6 +17,7 @@ import {
   createClaim,
   describeFailure,
   StoppedAttempt,
+  UnannouncedEnd,
 } from './attempt.ts';
 import { infrastructureResult } from './verification-result.ts';
 
@@ -58,8 +59,8 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
 
   /** Final already: whoever waits for the event may have missed it. */
   const conclude = async (stored: Stored<VerificationRecord>, delivery: JobDelivery): Promise<void> => {
-    await store.announce(stored);
-    await delivery.ack();
+    if (await store.announce(stored)) await delivery.ack();
+    else delivery.nak(firstPauseMs);
   };
   const giveUp = async ({ value }: Stored<VerificationRecord>, why: string): Promise<void> => {
     const { verificationId } = verificationOf(value);
@@ -149,6 +150,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
   const settle = async (record: VerificationRecord, { claim }: Attempt, delivery: JobDelivery, error: unknown) => {
     const { project } = record;
     const { verificationId, attempts } = verificationOf(record);
+    if (error instanceof UnannouncedEnd) return delivery.nak(firstPauseMs);
     if (error instanceof StoppedAttempt) {
       if (error.why === 'cancelled') {
         await store.change(project, verificationId, { type: 'cancelled', atMs: Date.now() });

@@ -42,4 +42,5 @@ export const jobStream = {
   maxBytes: 256 * mebibyte,
   /** Of one project, taken and not acknowledged. */
   maxAckPending: 10_000,
+  consumerIdleMs: 7 * dayMs,
 } as const;

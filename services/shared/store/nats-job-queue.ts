@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { AckPolicy, isMessageNotFound, type JetStreamManager } from '@nats-io/jetstream/internal';
-import { errors, type Msg, nanos } from '@nats-io/transport-node';
+import { type Msg, nanos } from '@nats-io/transport-node';
 import { VerificationJobSchema } from '../../../gen/assay/events/v1/records_pb.js';
 import { type Broker, storeTimeoutMs } from './broker.ts';
 import { jobStream } from './bucket-spec.ts';
@@ -47,6 +47,8 @@ export function createNatsJobSource({ broker, ackWaitMs }: NatsJobSourceOptions)
       // How often an attempt is made stands in the record, where a restart of the broker does not forget it.
       max_deliver: -1,
       max_ack_pending: jobStream.maxAckPending,
+      // Of a project that is gone nothing stays; one that comes back gets a new one.
+      inactive_threshold: nanos(jobStream.consumerIdleMs),
     });
     known.add(project);
   };
@@ -67,8 +69,8 @@ export function createNatsJobSource({ broker, ackWaitMs }: NatsJobSourceOptions)
           const message = await broker.connection.request(subject, ask, { timeout: storeTimeoutMs, noMux: true });
           return message.headers?.code ? undefined : deliveryOf(broker, message);
         } catch (error) {
-          // The broker has lost the consumer: it is made again at the next call.
-          if (isUnheard(error)) known.delete(project);
+          // Where the consumer is lost nobody answers: it is made again for the next try.
+          known.delete(project);
           throw error;
         }
       }),
@@ -106,10 +108,6 @@ function sequenceOf(reply: string): bigint {
 
 function projectOf(subject: string): string {
   return subject.split('.')[2] ?? '';
-}
-
-function isUnheard(error: unknown): boolean {
-  return error instanceof errors.NoRespondersError || (error instanceof errors.RequestError && error.isNoResponders());
 }
 
 async function finds(broker: Broker, ask: (manager: JetStreamManager) => Promise<unknown>): Promise<boolean> {

@@ -32,7 +32,7 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
   const { broker, onEventLost } = options;
   const bucket = createRecordBucket(broker, bucketName, VerificationRecordSchema);
 
-  const announce = async (stored: Stored<VerificationRecord>): Promise<void> => {
+  const announce = async (stored: Stored<VerificationRecord>): Promise<boolean> => {
     const { project } = stored.value;
     const verification = verificationOf(stored.value);
     const id = verification.verificationId;
@@ -42,8 +42,10 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
     const msgID = `${id}.${stored.revision}`;
     try {
       await repeatable(broker, () => broker.js.publish(subject, toBinary(EventSchema, event), { msgID }));
+      return true;
     } catch (error) {
       onEventLost(error, id);
+      return false;
     }
   };
   return {
@@ -61,11 +63,10 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
         const found = await bucket.get(key);
         if (found === undefined) return undefined;
         const next = change(found.value, what);
-        if (next === undefined) return { ...found, changed: false };
+        if (next === undefined) return { ...found, changed: false, announced: false };
         const stored = await bucket.compareAndSet(key, next, Number(found.revision));
         if (stored === undefined) continue;
-        await announce(stored);
-        return { ...stored, changed: true };
+        return { ...stored, changed: true, announced: await announce(stored) };
       }
       const message = `the record of ${verificationId} was changed by others ${conflictsBeforeGivingUp} times in a row; try again`;
       throw new DomainError('STORE_UNAVAILABLE', message);

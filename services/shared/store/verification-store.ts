@@ -12,8 +12,8 @@ export interface VerificationStore {
    * stands then and whether this call changed it, or undefined if there is none.
    */
   change(project: string, verificationId: string, what: VerificationChange): Promise<Changed | undefined>;
-  /** Publishes the event of the record as it is, under the same message id as before. */
-  announce(stored: Stored<VerificationRecord>): Promise<void>;
+  /** Publishes the event of the record as it is, under the same message id as before. Says whether that worked. */
+  announce(stored: Stored<VerificationRecord>): Promise<boolean>;
   /** Every record, as a complete and fresh answer of the store. */
   all(): Promise<VerificationRecord[]>;
   /** Calls back for every write from now on, until it is stopped. A lost connection may leave some out. */
@@ -22,4 +22,6 @@ export interface VerificationStore {
 
 export interface Changed extends Stored<VerificationRecord> {
   readonly changed: boolean;
+  /** Whether the event of the change was published; nothing was where nothing was changed. */
+  readonly announced: boolean;
 }

@@ -73,6 +73,14 @@ describe('the work queue', () => {
     expect(await jobs.has(first?.sequence ?? 0n)).toBe(false);
   });
 
+  test('gets a new consumer where the broker has lost it', async () => {
+    const jobs = source();
+    expect(await jobs.take('five')).toBeUndefined();
+    await (await broker.js.jetstreamManager()).consumers.delete('ASSAY_JOBS', 'five');
+    await createNatsJobQueue(broker).publish('five', 'ver_e');
+    expect(await jobs.take('five')).toBeDefined();
+  });
+
   test('drops a job that nobody can do anything with', async () => {
     await broker.js.publish('assay.jobs.three.poison', Buffer.from([0xff]));
     const job = await source().take('three');
