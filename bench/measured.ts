@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, Session } from '../clients/typescript/index.ts';
 import type { Setup } from '../scripts/setup/index.mjs';
 import type { EngineApi } from './engine-api.ts';
@@ -21,6 +22,9 @@ export interface Surroundings {
   readonly dataDir: string;
 }
 
+/** The engine goes on for a while after it has answered; that is neither's time. */
+const settleMs = 250;
+
 export type Bench = (around: Surroundings) => Promise<Measured>;
 
 /** Times taken in turn, ours and the reference's, so that a busy moment of the machine hits both. */
@@ -34,6 +38,7 @@ export async function alternate(
   for (let round = 0; round < rounds; round++) {
     for (let count = 0; count < each.ours; count++) times.ours.push(await timed(ours));
     for (let count = 0; count < each.reference; count++) times.reference.push(await timed(reference));
+    await delay(settleMs);
   }
   return { ours: median(times.ours), reference: median(times.reference), samples: times.ours.length };
 }
