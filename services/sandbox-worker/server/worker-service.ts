@@ -1,6 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
+import { countPassed } from '../../shared/young-collection.ts';
 import type { Execution } from '../execution/execution.ts';
 import { viewOf } from '../execution/execution-view.ts';
 import { parseCursor } from '../log/log-cursor.ts';
@@ -85,6 +86,7 @@ export function createWorkerService(
     },
     async writeInput({ request }) {
       const { offset, data, end } = required(request);
+      countPassed(data.length);
       const nextOffset = await executionOf(request).input.write(Number(offset), data, end);
       return { response: { nextOffset: BigInt(nextOffset) } };
     },

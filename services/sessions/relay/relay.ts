@@ -1,8 +1,8 @@
+import { countPassed } from '../../shared/young-collection.ts';
 import { brokenStream, type ExecutionStream } from '../execution/execution-stream.ts';
 import { discard } from '../worker/worker-client.ts';
 import { errorOfStatus, isOurFault, statusOf } from '../worker/worker-status.ts';
 import type { GrpcCall } from './grpc-call.ts';
-import { countPassed } from './young-collection.ts';
 
 /** What may wait for a client before the worker's stream is stopped. */
 const queueBytes = 262_144;

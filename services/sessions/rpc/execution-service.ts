@@ -7,6 +7,7 @@ import {
   ListExecutionsRequestSchema,
 } from '../../../gen/assay/v1/execution_pb.js';
 import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { countPassed } from '../../shared/young-collection.ts';
 import { requireCaller } from '../auth/caller.ts';
 import type { Limits } from '../config.ts';
 import { readExecutionStream } from '../execution/execution-reader.ts';
@@ -68,6 +69,7 @@ export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<
     },
     writeInput(request, context) {
       checkWriteInputRequest(request, limits);
+      countPassed(request.data.length);
       return forward(context, request.sessionId, writeInput, { request }, (output) => output.response);
     },
     closeInput(request, context) {
