@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { BuildEvent } from '../../clients/typescript/index.ts';
+import { startTestStack, type TestStack } from '../e2e/stack.ts';
 import { runDirectory, runId } from '../run.ts';
-import { startTestStack, type TestStack } from './stack.ts';
 
 const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
 const slow = { timeout: 180_000 };

@@ -4,8 +4,8 @@ import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { createClient, type ValidationEvent } from '../../clients/typescript/index.ts';
 import { runCaptured } from '../cli/captured-terminal.ts';
+import { startTestStack, type TestStack } from '../e2e/stack.ts';
 import { runDirectory, runId } from '../run.ts';
-import { startTestStack, type TestStack } from './stack.ts';
 
 const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
 const slow = { timeout: 300_000 };
