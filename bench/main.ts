@@ -29,6 +29,8 @@ const { values, positionals } = parseArgs({
     json: { type: 'boolean' },
     /** So many sessions that do nothing stand beside the one that is measured. */
     idle: { type: 'string', default: '0' },
+    /** No container is started ahead of its grading. */
+    'no-pool': { type: 'boolean', default: false },
   },
   allowPositionals: true,
 });
@@ -39,7 +41,8 @@ if (unknown.length > 0) {
 }
 const found = await setup();
 const dataDir = mkdtempSync(join(tmpdir(), 'assay-bench-'));
-const stack = await startStack({ setup: found, dataDir });
+const env = values['no-pool'] ? { worker: { ASSAY_GRADING_POOL: '0' } } : {};
+const stack = await startStack({ setup: found, dataDir, env });
 const client = createClient({ endpoint: stack.endpoint, apiKey: stack.key });
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => void cleanUp().then(() => process.exit(1)));

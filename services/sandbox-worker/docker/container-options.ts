@@ -1,4 +1,4 @@
-import type { ContainerCreateOptions } from 'dockerode';
+import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 import type { ContainerSpec } from './engine.ts';
 
 /** Where the slot directory appears inside the container. */
@@ -35,7 +35,7 @@ export function containerOptions(
   command: readonly string[],
   { storageOpt, raiseLimits }: EngineRights,
 ): ContainerCreateOptions {
-  const { limits, rootGuest } = spec;
+  const { limits, rootGuest, hostsFile } = spec;
   return {
     name: spec.name,
     Image: spec.imageId,
@@ -47,6 +47,7 @@ export function containerOptions(
     Hostname: 'sandbox',
     StopSignal: 'SIGKILL',
     Healthcheck: { Test: ['NONE'] },
+    NetworkDisabled: hostsFile !== undefined,
     HostConfig: {
       NetworkMode: 'none',
       IpcMode: 'private',
@@ -56,13 +57,8 @@ export function containerOptions(
       ReadonlyRootfs: false,
       Init: false,
       Mounts: [
-        {
-          Type: 'bind',
-          Source: spec.slotDirectory,
-          Target: slotMount,
-          ReadOnly: true,
-          BindOptions: { Propagation: 'rprivate' },
-        },
+        readOnlyMount(spec.slotDirectory, slotMount),
+        ...(hostsFile === undefined ? [] : [readOnlyMount(hostsFile, '/etc/hosts')]),
       ],
       Tmpfs: { [shellMount]: shellMountOptions },
       NanoCpus: Math.round(limits.cpus * 1e9),
@@ -83,4 +79,9 @@ export function containerOptions(
       ...(storageOpt ? { StorageOpt: { ...storageOpt } } : {}),
     },
   };
+}
+
+function readOnlyMount(source: string, target: string): MountSettings {
+  const BindOptions = { Propagation: 'rprivate' } as const;
+  return { Type: 'bind', Source: source, Target: target, ReadOnly: true, BindOptions };
 }

@@ -20,6 +20,11 @@ export interface ContainerSpec {
   readonly secretHex: string;
   /** Host directory mounted read-only at /run/assay; holds `guest` (a static binary) and guest.sock. */
   readonly slotDirectory: string;
+  /**
+   * Host file that is its /etc/hosts. With it the engine does nothing about a network, which halves the time of a start: all
+   * that the container ever has is a loopback of its own.
+   */
+  readonly hostsFile?: string;
   /** Host directory where the image file of the disk limit is kept. */
   readonly diskDirectory: string;
   readonly limits: ContainerLimits;

@@ -77,6 +77,31 @@ describe('a grading', () => {
     expect((await all.grade(small, 'true')).judgement.verdict).toBe('PASSED');
   });
 
+  test('has a loopback with its usual names, and no other network', async () => {
+    const command = `python3 -I "$ASSAY_TESTS/look.py" && ls /sys/class/net && ${passing}`;
+    const look = `import socket
+for name in 'localhost', socket.gethostname():
+    server = socket.create_server((name, 0))
+    socket.create_connection(server.getsockname()).close()
+print([name for _, name in socket.if_nameindex()])
+for place in ('192.0.2.1', 9), ('2001:db8::1', 9):
+    try:
+        socket.create_connection(place)
+    except OSError as error:
+        print(error.strerror)
+`;
+    const small = await all.sample({ command, reports: tap, fail_to_pass: role }, { 'look.py': look });
+    const { judgement, stdout } = await all.grade(small, 'true');
+    expect(stdout.bytes.toString().split('\n')).toEqual([
+      "['lo']",
+      'Network is unreachable',
+      expect.stringMatching(/^(Network is unreachable|Cannot assign requested address)$/),
+      'lo',
+      '',
+    ]);
+    expect(judgement.verdict).toBe('PASSED');
+  });
+
   test('lets tests that load the submission read what its owner may', async () => {
     const loading = { ...role, assurance: 'IN_PROCESS' };
     const command = `. /workspace/own/file && [ "$answer" = 42 ] && ${passing}`;
