@@ -72,6 +72,8 @@ export interface VerificationInfo {
     readonly sample: string;
     readonly verification: string;
     readonly image: string;
+    /** Of the session's whole file system; empty unless the sample has a run at FORK. */
+    readonly fileSystem: string;
   };
   readonly submission: {
     readonly bytes: number;
@@ -114,6 +116,7 @@ export function toVerificationInfo(wire: WireVerification): VerificationInfo {
       sample: digests?.sample ?? '',
       verification: digests?.verification ?? '',
       image: digests?.image ?? '',
+      fileSystem: digests?.fileSystem ?? '',
     },
     submission: {
       bytes: Number(submission?.bytes ?? 0),

@@ -198,6 +198,13 @@ export declare type VerificationDigests = Message<"assay.v1.VerificationDigests"
    * @generated from field: string image = 4;
    */
   image: string;
+
+  /**
+   * Over everything that the session had changed in its whole file system when it was sealed. Empty unless the sample has a run at FORK.
+   *
+   * @generated from field: string file_system = 5;
+   */
+  fileSystem: string;
 };
 
 /**

@@ -1,3 +1,4 @@
+import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { type PlannedRun, planRuns } from '../../shared/sample/run-plan.ts';
@@ -12,7 +13,7 @@ import { rulesOf } from '../submission/rules.ts';
 import type { SubmissionThreads } from '../submission/submission-threads.ts';
 import { proveBroken } from './broken-sample.ts';
 import { gradeRun, type RunReport } from './grade-run.ts';
-import type { Graded, Grader, GradingOrder } from './grader.ts';
+import type { Graded, Grader, GradingOrder, StoredSubmission } from './grader.ts';
 import { createGradingCommands } from './grading-commands.ts';
 import { abortable, type GradingContainers } from './grading-container.ts';
 import { joinOutputs } from './kept-output.ts';
@@ -77,7 +78,10 @@ export function createGrader(deps: GraderDeps): WorkerGrader {
 
 async function gradeAll(context: RunContext) {
   const reports = await gradeRuns(context, planRuns(context.order.sample.sample.verification));
-  return { reports, broken: await proveBroken(context, reports.at(-1)?.unstarted) };
+  const last = reports.at(-1);
+  // With the whole file system a submission could have brought any program.
+  const provable = last?.plan.assurance !== 'FORK';
+  return { reports, broken: provable ? await proveBroken(context, last?.unstarted) : undefined };
 }
 
 function contextOf(
@@ -89,9 +93,10 @@ function contextOf(
 ): RunContext {
   const { manifests, threads, defaultLimits, outputBytes, containers, reader, log } = deps;
   const { sample } = order.sample;
-  const { digest, path } = order.submission;
-  const store = { fetch: async () => ({ file: path, release: async () => {} }) };
-  const applier = createApplier({ manifests, store, threads });
+  const applier = (path: string) => {
+    const store = { fetch: async () => ({ file: path, release: async () => {} }) };
+    return createApplier({ manifests, store, threads });
+  };
   const rules = rulesOf(sample.environment.workdir, sample.verification);
   return {
     order,
@@ -102,14 +107,22 @@ function contextOf(
     reader,
     clock,
     apply(place, assurance) {
-      const opened = assurance === 'IN_PROCESS';
-      return applier.apply(digest, { imageId: image.id, ...place }, rules, { opened });
+      const whole = assurance === 'FORK';
+      const { digest, path } = whole ? wholeOf(order) : order.submission;
+      const how = { opened: assurance !== 'ISOLATED' };
+      return applier(path).apply(digest, { imageId: image.id, ...place }, { ...rules, whole }, how);
     },
     discard(container) {
       const failed = (error: unknown) => log.error({ container: container.id, err: error }, 'left for the next sweep');
       removals.push(container.remove().catch(failed));
     },
   };
+}
+
+function wholeOf({ submission: { digest, whole } }: GradingOrder): StoredSubmission {
+  if (whole !== undefined) return whole;
+  const message = `a run at FORK needs the whole file system of the session, which was not sealed with ${digest}`;
+  throw new DomainError('INTERNAL', message);
 }
 
 /** One after the other; while the tests of one run, the container of the next is made ready. */

@@ -29,6 +29,8 @@ export interface StoredSubmission {
   /** `sha256:<hex>`; the file is checked against it. */
   readonly digest: string;
   readonly path: string;
+  /** Everything that changed in the session's whole file system, sealed at the same moment; for runs at FORK alone. */
+  readonly whole?: Omit<StoredSubmission, 'whole'>;
 }
 
 /** What the grading is doing: `starting` makes the container, `preparing` builds, `running` tests, `reading` reads reports. */

@@ -8,9 +8,9 @@ export function sampleProblemOf({ environment, verification }: Sample): string |
   if (reserved !== undefined) {
     return `environment.workdir: ${environment.workdir} meets ${reserved}, which the grading needs for itself`;
   }
-  const weak = planRuns(verification).find(({ assurance }) => assurance === 'FORK' || assurance === 'SHARED');
+  const weak = planRuns(verification).find(({ assurance }) => assurance === 'SHARED');
   if (weak !== undefined) {
-    return `${weak.name}: ${weak.assurance} needs the session itself; submissions are graded in a fresh container, at ISOLATED or IN_PROCESS`;
+    return `${weak.name}: ${weak.assurance} needs the session itself; submissions are graded in a fresh container, at ISOLATED, IN_PROCESS or FORK`;
   }
   return undefined;
 }

@@ -101,7 +101,7 @@ async function applyWith(
   await readSubmission(file, digest, rules.limits.files * (rules.limits.pathBytes + 1), {
     entry(path, given, target) {
       check.entry(path, given);
-      const entry = opened ? { ...given, mode: openedMode(given.mode) } : given;
+      const entry = opened && rules.opened(path) ? { ...given, mode: openedMode(given.mode) } : given;
       if (isRestored(path)) leave(path);
       else if (entry.kind === 'directory') writer.directory(inRoot(path), entry);
       else if (entry.kind === 'symlink') writer.symlink(inRoot(path), entry, target);

@@ -17,16 +17,19 @@ interface GrowingNode extends BaselineNode {
   readonly children: Map<BytePath, GrowingNode>;
 }
 
+/** No manifest names the root itself, and nobody but root may change it. */
+const root = { kind: 'directory', mode: 0o755, uid: 0, gid: 0, size: 0, content: '' } as const;
+
 /** Made of entries that come after the directories they are in. */
 export function createBaseline(entries: readonly ManifestEntry[]): Baseline {
-  const nodes = new Map<BytePath, GrowingNode>();
+  const nodes = new Map<BytePath, GrowingNode>([['', { entry: root, children: new Map() }]]);
   for (const [path, entry] of entries) {
     const node: GrowingNode = { entry, children: new Map() };
     nodes.set(path, node);
     const slash = path.lastIndexOf('/');
     nodes.get(path.slice(0, Math.max(slash, 0)))?.children.set(path.slice(slash + 1), node);
   }
-  return { at: (path) => nodes.get(path), size: nodes.size };
+  return { at: (path) => nodes.get(path), size: nodes.size - 1 };
 }
 
 const remembered = 4;

@@ -26,6 +26,11 @@ export function join(parent: BytePath, name: BytePath): BytePath {
   return parent === '' ? name : `${parent}/${name}`;
 }
 
+/** Whether a path is another one, or below it. */
+export function isWithin(path: BytePath, above: BytePath): boolean {
+  return above === '' || path === above || path.startsWith(`${above}/`);
+}
+
 export function parentOf(path: BytePath): BytePath {
   const slash = path.lastIndexOf('/');
   return slash < 0 ? '' : path.slice(0, slash);

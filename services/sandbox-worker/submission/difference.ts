@@ -84,6 +84,7 @@ export function findDifference(input: DifferenceInput): BytePath[] {
     if (entry.kind === 'directory') visitDirectory(place, name, entry);
     else links.see(stats);
     if (entry.kind === 'directory' || !rules.included(path)) return;
+    if (entry.kind === 'other' && rules.leavesSpecial) return;
     if (entry.kind === 'file') visitFile(place, name, stats);
     else visitLink(place, entry, entry.kind === 'symlink' ? merged.target(name) : '');
   };

@@ -62,7 +62,7 @@ export function writeManifest(file: string, imageId: string, entries: readonly M
   renameSync(unfinished, file);
 }
 
-/** What a manifest says of a directory, of all that is below it and of what is above it. */
+/** What a manifest says of a directory, of all that is below it and of what is above it; of the root (`''`), all. */
 export function readManifest(file: string, imageId: string, directory: BytePath): ManifestEntry[] {
   const [head, ...lines] = readFileSync(file, 'utf8').split('\n');
   if (head !== JSON.stringify([formatName, imageId, lines.length - 1])) {
@@ -71,7 +71,8 @@ export function readManifest(file: string, imageId: string, directory: BytePath)
   const parts = directory.split('/');
   const above = new Set(parts.map((_, depth) => `[${JSON.stringify(parts.slice(0, depth + 1).join('/'))},`));
   const below = `[${JSON.stringify(`${directory}/`).slice(0, -1)}`;
-  const wanted = (line: string): boolean => line.startsWith(below) || above.has(line.slice(0, line.indexOf(',') + 1));
+  const wanted = (line: string): boolean =>
+    (directory === '' && line !== '') || line.startsWith(below) || above.has(line.slice(0, line.indexOf(',') + 1));
   return lines.filter(wanted).map((line) => {
     const [path, kind, mode, uid, gid, size, content] = JSON.parse(line) as Line;
     return [path, { kind, mode, uid, gid, size, content }];

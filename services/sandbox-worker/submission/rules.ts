@@ -1,5 +1,5 @@
 import type { Verification } from '../../shared/sample/verification-schema.ts';
-import { type BytePath, fromText, printable } from './byte-path.ts';
+import { type BytePath, fromText, isWithin, printable } from './byte-path.ts';
 import { compilePatterns, type PathMatcher } from './path-pattern.ts';
 
 /** How large a submission may be. */
@@ -26,6 +26,8 @@ export interface SubmissionRules {
   /** What a submission changed here is left as the image has it. */
   readonly restore: readonly string[];
   readonly limits: SubmissionLimits;
+  /** Everything that changed in the root is taken, whatever is included; forbidden and restored paths stay such. */
+  readonly whole?: boolean;
 }
 
 export function rulesOf(
@@ -38,23 +40,45 @@ export function rulesOf(
 }
 
 export interface CompiledRules {
-  /** From the root of the container. */
+  /** What paths are meant below, from the root of the container. */
   readonly workingDirectory: BytePath;
   readonly included: PathMatcher;
   readonly excluded: PathMatcher;
   readonly forbidden: PathMatcher;
   readonly restored: PathMatcher;
+  /** Whether tests that load the submission may read there what its owner may. */
+  readonly opened: PathMatcher;
+  /** Whether FIFOs and sockets are left out: they are nothing without the processes that have them open. */
+  readonly leavesSpecial: boolean;
   readonly limits: SubmissionLimits;
 }
 
+/** Below the root: what belongs to the kernel, to the engine and to us. No agent's change is there, or may be. */
+const reserved: readonly BytePath[] = ['.dockerenv', 'assay-oracle', 'dev', 'grader', 'proc', 'run', 'sys'];
+
 export function compileRules(rules: SubmissionRules): CompiledRules {
+  const { limits } = rules;
+  const workingDirectory = fromText(rules.workingDirectory);
+  const forbidden = compilePatterns(rules.forbid);
+  const restored = compilePatterns(rules.restore);
+  if (rules.whole !== true) {
+    const included = compilePatterns(rules.include);
+    const excluded = compilePatterns(rules.exclude);
+    const opened = (): boolean => true;
+    return { workingDirectory, included, excluded, forbidden, restored, opened, leavesSpecial: false, limits };
+  }
+  const below = (matcher: PathMatcher): PathMatcher => {
+    return (path) => path.startsWith(`${workingDirectory}/`) && matcher(path.slice(workingDirectory.length + 1));
+  };
   return {
-    workingDirectory: fromText(rules.workingDirectory),
-    included: compilePatterns(rules.include),
-    excluded: compilePatterns(rules.exclude),
-    forbidden: compilePatterns(rules.forbid),
-    restored: compilePatterns(rules.restore),
-    limits: rules.limits,
+    workingDirectory: '',
+    included: () => true,
+    excluded: (path) => reserved.some((root) => isWithin(path, root)),
+    forbidden: below(forbidden),
+    restored: below(restored),
+    opened: (path) => isWithin(path, workingDirectory),
+    leavesSpecial: true,
+    limits,
   };
 }
 

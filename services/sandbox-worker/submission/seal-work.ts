@@ -18,54 +18,85 @@ import { createSubmissionWriter } from './submission-format.ts';
 export interface SealOrder {
   readonly layer: ContainerLayer;
   readonly manifest: string;
+  /** What is to be sealed, each by rules of its own. */
+  readonly parts: readonly SealPart[];
+  /** For all of them. */
+  readonly timeoutMs: number;
+}
+
+export interface SealPart {
   readonly rules: SubmissionRules;
   /** The file to write, which does not exist yet. */
   readonly staged: string;
-  readonly timeoutMs: number;
+}
+
+export interface Copied {
+  readonly bytes: number;
+  readonly files: number;
+  readonly deletions: number;
+}
+
+export interface Digested {
+  readonly digest: string;
+  readonly archiveBytes: number;
 }
 
 /** What it says, in this order. `copied` or `invalid` ends the need for the container to stand still. */
 export type SealNews =
   | { readonly kind: 'ready' }
-  | { readonly kind: 'copied'; readonly bytes: number; readonly files: number; readonly deletions: number }
+  | { readonly kind: 'copied'; readonly parts: readonly Copied[] }
   | { readonly kind: 'invalid'; readonly finding: InvalidFinding }
-  | { readonly kind: 'sealed'; readonly digest: string; readonly archiveBytes: number };
+  | { readonly kind: 'sealed'; readonly parts: readonly Digested[] };
 
 export interface PreparedSealing {
   readonly order: SealOrder;
+  readonly parts: readonly PreparedPart[];
+}
+
+interface PreparedPart {
+  readonly staged: string;
   readonly rules: CompiledRules;
   readonly baseline: Baseline;
 }
 
 /** All that can be done before the container stands still. */
 export function prepareSealing(order: SealOrder): PreparedSealing {
-  const rules = compileRules(order.rules);
-  return { order, rules, baseline: loadBaseline(order.manifest, order.layer.imageId, rules.workingDirectory) };
+  const parts = order.parts.map(({ rules: given, staged }) => {
+    const rules = compileRules(given);
+    return { staged, rules, baseline: loadBaseline(order.manifest, order.layer.imageId, rules.workingDirectory) };
+  });
+  return { order, parts };
 }
 
-/** Writes what differs to the staged file. */
-export function copyChanges({ order, rules, baseline }: PreparedSealing): SealNews {
-  const check = createChangeCheck(rules, baseline);
+/** Writes what differs to the staged files. */
+export function copyChanges({ order, parts }: PreparedSealing): SealNews {
   const checkTime = createDeadline(order.timeoutMs);
-  const file = openSync(order.staged, 'wx', 0o600);
+  try {
+    return { kind: 'copied', parts: parts.map((part) => copyPart(order.layer, part, checkTime)) };
+  } catch (error) {
+    if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
+    throw error;
+  }
+}
+
+function copyPart(layer: ContainerLayer, { staged, rules, baseline }: PreparedPart, checkTime: () => void): Copied {
+  const check = createChangeCheck(rules, baseline);
+  const file = openSync(staged, 'wx', 0o600);
   const held: HeldDirectory[] = [];
   try {
     const sink = createSubmissionWriter(file, checkTime);
-    const merged = descend(holdDirectory(order.layer.merged), rules.workingDirectory, held);
+    const merged = descend(holdDirectory(layer.merged), rules.workingDirectory, held);
     if (merged === undefined) {
       const message = 'the working directory is no directory any more; expected it, without links on the way to it';
       throw new InvalidSubmission('WORKING_DIRECTORY', rules.workingDirectory, message);
     }
-    const upper = descend(holdDirectory(order.layer.upper), rules.workingDirectory, held);
-    const untouched = upper === undefined && order.layer.upperIsComplete;
-    const known = order.layer.upperIsComplete ? upper : undefined;
+    const upper = descend(holdDirectory(layer.upper), rules.workingDirectory, held);
+    const untouched = upper === undefined && layer.upperIsComplete;
+    const known = layer.upperIsComplete ? upper : undefined;
     const input = { rules, baseline, merged, upper: known, check, sink, checkTime };
     const deletions = untouched ? [] : findDifference(input);
     sink.end(deletions);
-    return { kind: 'copied', bytes: check.bytes, files: check.files, deletions: deletions.length };
-  } catch (error) {
-    if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
-    throw error;
+    return { bytes: check.bytes, files: check.files, deletions: deletions.length };
   } finally {
     closeSync(file);
     for (const directory of held) directory.close();
@@ -76,7 +107,7 @@ export function copyChanges({ order, rules, baseline }: PreparedSealing): SealNe
 function descend(root: HeldDirectory, path: string, held: HeldDirectory[]): HeldDirectory | undefined {
   held.push(root);
   let at = root;
-  for (const part of path.split('/')) {
+  for (const part of path.split('/').filter((name) => name !== '')) {
     const next = at.directory(part);
     if (next === undefined) return undefined;
     held.push(next);
@@ -92,7 +123,11 @@ function createDeadline(timeoutMs: number): () => void {
   };
 }
 
-export function digestOf(path: string): SealNews {
+export function digestsOf({ parts }: SealOrder): SealNews {
+  return { kind: 'sealed', parts: parts.map(({ staged }) => digestOf(staged)) };
+}
+
+function digestOf(path: string): Digested {
   const hash = createHash('sha256');
   const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
   const file = openSync(path, 'r');
@@ -105,5 +140,5 @@ export function digestOf(path: string): SealNews {
   } finally {
     closeSync(file);
   }
-  return { kind: 'sealed', digest: `sha256:${hash.digest('hex')}`, archiveBytes };
+  return { digest: `sha256:${hash.digest('hex')}`, archiveBytes };
 }

@@ -28,6 +28,8 @@ export interface SealedSubmission {
   readonly files: number;
   readonly deletions: number;
   readonly archiveBytes: number;
+  /** The digest of a second one, of everything that changed in the whole file system; only where it was asked for. */
+  readonly whole?: string;
   /** How long the session was held up, from before the pause to after the resumption. */
   readonly stillMs: number;
   /** Of that, how long the copy took. */
@@ -42,8 +44,11 @@ export interface InvalidSealing {
 }
 
 export interface Sealer {
-  /** Stores what differs from the image below the working directory. Whatever happens, the session goes on. */
-  seal(source: SealSource, rules: SubmissionRules): Promise<SealedSubmission | InvalidSealing>;
+  /**
+   * Stores what differs from the image below the working directory, and with `whole` also what differs anywhere, as it was
+   * at the same moment. Whatever happens, the session goes on.
+   */
+  seal(source: SealSource, rules: SubmissionRules, whole?: boolean): Promise<SealedSubmission | InvalidSealing>;
 }
 
 export interface SealDeps {
@@ -83,22 +88,30 @@ export function createSealer(deps: SealDeps): Sealer {
       if (copied.kind === 'invalid') return { kind: 'invalid', imageId, finding: copied.finding, stillMs };
       const sealed = await thread.next(longestMs);
       if (copied.kind !== 'copied' || sealed.kind !== 'sealed') throw new Error('its thread spoke out of turn');
-      return { ...copied, ...sealed, imageId, stillMs, copyMs };
+      const [first, second] = sealed.parts;
+      const [changes] = copied.parts;
+      if (first === undefined || changes === undefined) throw new Error('its thread sealed nothing');
+      const whole = second && { whole: second.digest };
+      return { kind: 'sealed', ...changes, ...first, ...whole, imageId, stillMs, copyMs };
     });
 
   return {
-    async seal(source, rules) {
+    async seal(source, rules, whole = false) {
       const layer = await engine.layer(source.containerId);
       const manifest = await manifests.of(layer.imageId);
       const staged = join(stagingDirectory, randomBytes(16).toString('hex'));
+      const stagedWhole = `${staged}.whole`;
+      const parts = [{ rules, staged }];
+      if (whole) parts.push({ rules: { ...rules, whole: true }, staged: stagedWhole });
       try {
-        const result = await sealWith(source, { layer, manifest, rules, staged, timeoutMs });
+        const result = await sealWith(source, { layer, manifest, parts, timeoutMs });
         if (result.kind === 'sealed') await store.put(result.digest, staged);
+        if (result.kind === 'sealed' && result.whole !== undefined) await store.put(result.whole, stagedWhole);
         return result;
       } catch (error) {
         throw failed(error);
       } finally {
-        rmSync(staged, { force: true });
+        for (const file of [staged, stagedWhole]) rmSync(file, { force: true });
       }
     },
   };

@@ -1,6 +1,6 @@
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import { type ApplyNews, type ApplyOrder, applySubmission } from './apply-work.ts';
-import { copyChanges, digestOf, prepareSealing, type SealNews, type SealOrder } from './seal-work.ts';
+import { copyChanges, digestsOf, prepareSealing, type SealNews, type SealOrder } from './seal-work.ts';
 import type { Failure } from './thread-pool.ts';
 
 /** What a thread is told: to apply, or to seal, which begins with `go`, when nothing in the container moves any more. */
@@ -23,7 +23,7 @@ port.on('message', async (said: SubmissionOrder) => {
       go = () => {
         const copied = copyChanges(prepared);
         say(copied);
-        if (copied.kind === 'copied') say(digestOf(said.order.staged));
+        if (copied.kind === 'copied') say(digestsOf(said.order));
       };
       say({ kind: 'ready' });
     }

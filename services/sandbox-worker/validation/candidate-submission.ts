@@ -1,12 +1,13 @@
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import { needsWhole } from '../../shared/sample/run-plan.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import { runToEnd } from '../grading/command-outcome.ts';
 import type { StoredSubmission } from '../grading/grader.ts';
 import { createGradingCommands } from '../grading/grading-commands.ts';
 import type { GradingContainer, GradingContainers } from '../grading/grading-container.ts';
 import { rulesOf } from '../submission/rules.ts';
-import type { Sealer } from '../submission/seal.ts';
+import type { SealedSubmission, Sealer } from '../submission/seal.ts';
 import type { SubmissionStore } from '../submission/submission-store.ts';
 import type { Candidate, CandidateName } from './candidate.ts';
 
@@ -42,20 +43,25 @@ export async function makeSubmission(
     const { prepare } = createGradingCommands(folder.sample, image, outputBytes);
     const { end, stderr } = await runToEnd(container, prepare(candidate.command), commandSeconds, signal);
     if (end.kind !== 'exited' || end.code !== 0) throw unmade(candidate, end, stderr.bytes);
-    const digest = await sealContainer(deps, container, folder);
-    const stored = await store.fetch(digest);
-    if (stored === undefined) throw new DomainError('INTERNAL', `the submission ${digest} was not stored`);
-    return { digest, path: stored.file };
+    const { digest, whole } = await sealContainer(deps, container, folder);
+    const submission = await storedIn(store, digest);
+    return whole === undefined ? submission : { ...submission, whole: await storedIn(store, whole) };
   } finally {
     await container.remove();
   }
+}
+
+async function storedIn(store: SubmissionStore, digest: string): Promise<StoredSubmission> {
+  const stored = await store.fetch(digest);
+  if (stored === undefined) throw new DomainError('INTERNAL', `the submission ${digest} was not stored`);
+  return { digest, path: stored.file };
 }
 
 async function sealContainer(
   { engine, sealer }: CandidateSubmissionDeps,
   container: GradingContainer,
   { sample }: SampleFolder,
-): Promise<string> {
+): Promise<SealedSubmission> {
   const whileStill = async <T>(work: () => Promise<T>): Promise<T> => {
     await engine.pause(container.id);
     try {
@@ -65,8 +71,8 @@ async function sealContainer(
     }
   };
   const rules = rulesOf(sample.environment.workdir, sample.verification);
-  const sealed = await sealer.seal({ containerId: container.id, whileStill }, rules);
-  if (sealed.kind === 'sealed') return sealed.digest;
+  const sealed = await sealer.seal({ containerId: container.id, whileStill }, rules, needsWhole(sample.verification));
+  if (sealed.kind === 'sealed') return sealed;
   throw new CandidateError(`cannot be submitted: ${sealed.finding.message}`);
 }
 

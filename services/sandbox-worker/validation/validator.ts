@@ -83,6 +83,7 @@ async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<Va
       }
     } finally {
       await deps.store.remove(submission.digest);
+      if (submission.whole !== undefined) await deps.store.remove(submission.whole.digest);
     }
   }
   const gradings = [...signatures.values()].reduce((sum, { length }) => sum + length, 0);

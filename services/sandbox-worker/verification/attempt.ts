@@ -7,8 +7,8 @@ import type { ResultStore } from '../../shared/store/result-store.ts';
 import type { VerificationStore } from '../../shared/store/verification-store.ts';
 import type { VerificationChange } from '../../shared/verification/verification-change.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
-import type { Graded, Grader, GradingPhase } from '../grading/grader.ts';
-import type { SubmissionStore } from '../submission/submission-store.ts';
+import type { Graded, Grader, GradingPhase, StoredSubmission } from '../grading/grader.ts';
+import type { LocalSubmission, SubmissionStore } from '../submission/submission-store.ts';
 import { resultOf, summaryOf } from './verification-result.ts';
 
 export interface AttemptDeps {
@@ -90,17 +90,23 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     tell(record.project, verificationId, 'image');
     const image = await deps.images.ensure(sample, undefined, signal);
     signal.throwIfAborted();
-    const submission = await deps.submissions.fetch(digest);
-    if (submission === undefined) throw new FailedAttempt(`the store has no submission ${digest} any more`);
+    const local: LocalSubmission[] = [];
+    const fetch = async (wanted: string): Promise<StoredSubmission> => {
+      const found = await deps.submissions.fetch(wanted);
+      if (found === undefined) throw new FailedAttempt(`the store has no submission ${wanted} any more`);
+      local.push(found);
+      return { digest: wanted, path: found.file };
+    };
     try {
+      const whole = digests?.fileSystem ? { whole: await fetch(digests.fileSystem) } : {};
       const graded = await deps.grader.grade({
         ...{ verificationId, sample, image, signal },
-        submission: { digest, path: submission.file },
+        submission: { ...(await fetch(digest)), ...whole },
         phase: (phase) => tell(record.project, verificationId, phase),
       });
       return { graded, sample };
     } finally {
-      await submission.release();
+      for (const { release } of local) await release();
     }
   };
   const end = async (record: VerificationRecord, result: VerificationResult): Promise<void> => {

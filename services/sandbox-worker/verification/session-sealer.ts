@@ -4,7 +4,7 @@ import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
 import type { SealSubmissionResponseSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
-import { weakest } from '../../shared/sample/run-plan.ts';
+import { needsWhole, weakest } from '../../shared/sample/run-plan.ts';
 import type { Meter } from '../meter.ts';
 import type { SampleCache } from '../sample/sample-cache.ts';
 import type { RecordKeeper } from '../sandbox/record-keeper.ts';
@@ -39,7 +39,7 @@ export function createSessionSealer({ sandboxes, records, samples, sealer, meter
     checkAssurance(assurance, required, folder);
     const { environment, verification } = folder.sample;
     const rules = rulesOf(environment.workdir, verification);
-    const sealed = await sealer.seal(sandboxes.sealSource(project, sessionId), rules);
+    const sealed = await sealer.seal(sandboxes.sealSource(project, sessionId), rules, needsWhole(verification));
     meter.stoodStill(sealed.stillMs / 1_000);
     const { content, image, verification: grading } = folder.digests;
     const digests = { sample: content, image, verification: grading };
@@ -48,9 +48,9 @@ export function createSessionSealer({ sandboxes, records, samples, sealer, meter
       const { reason, message } = sealed.finding;
       return { digests, submission: { pause }, assurance, violation: `${reason}: ${message}` };
     }
-    const { digest, bytes, files, deletions } = sealed;
+    const { digest, whole = '', bytes, files, deletions } = sealed;
     return {
-      digests: { ...digests, submission: digest },
+      digests: { ...digests, submission: digest, fileSystem: whole },
       submission: { bytes: BigInt(bytes), files, deletions, pause },
       assurance,
     };

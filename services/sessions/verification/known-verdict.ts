@@ -16,7 +16,10 @@ export function knownVerdict(
     const { status, result, reusedFrom, digests: of } = verificationOf(record);
     if (status !== VerificationStatus.COMPLETED || result?.trainable !== true || reusedFrom !== '') return false;
     return (
-      of?.submission === digests.submission && of.verification === digests.verification && of.image === digests.image
+      of?.submission === digests.submission &&
+      of.fileSystem === digests.fileSystem &&
+      of.verification === digests.verification &&
+      of.image === digests.image
     );
   });
 }

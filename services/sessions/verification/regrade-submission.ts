@@ -34,7 +34,9 @@ export function createRegrader({ verifications, once, isKept, provide, nowMs }: 
         earlier,
       );
       const digest = digests?.submission ?? '';
-      if (digest === '' || !(await isKept(digest))) throw notKept(earlier.verificationId, digest);
+      const needed = [digest, digests?.fileSystem ?? ''].filter((each) => each !== '');
+      const kept = await Promise.all(needed.map(isKept));
+      if (digest === '' || kept.includes(false)) throw notKept(earlier.verificationId, digest);
       await provide(dataset, sampleId, digests?.sample ?? '');
       return create(VerificationRecordSchema, {
         project,

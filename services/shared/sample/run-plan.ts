@@ -45,6 +45,11 @@ export function planRuns(verification: Verification): PlannedRun[] {
   return [main, ...runs];
 }
 
+/** Whether a run needs all of the session's file system. */
+export function needsWhole(verification: Verification): boolean {
+  return planRuns(verification).some(({ assurance }) => assurance === 'FORK');
+}
+
 /** The weakest of some levels; the strongest there is where none is given. */
 export function weakest(levels: readonly Assurance[]): Assurance {
   return levels.reduce<Assurance>(

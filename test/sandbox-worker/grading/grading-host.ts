@@ -14,6 +14,7 @@ import { createReportReader } from '../../../services/sandbox-worker/report/repo
 import { rulesOf } from '../../../services/sandbox-worker/submission/rules.ts';
 import { createSubmissionThreads } from '../../../services/sandbox-worker/submission/submission-threads.ts';
 import { readSample, type SampleFolder } from '../../../services/shared/sample/read-sample.ts';
+import { needsWhole } from '../../../services/shared/sample/run-plan.ts';
 import { type Leftovers, log, mebibyte } from '../docker/scratch-host.ts';
 import { createSealingHost, type SealingHost, sealed } from '../submission/sealing-host.ts';
 
@@ -85,8 +86,10 @@ export async function createGradingHost(poolSize = 0): Promise<GradingHost> {
       try {
         const { environment, verification } = folder.sample;
         const rules = rulesOf(environment.workdir, verification);
-        const { digest } = sealed(await sealing.seal(session, { ...rules, forbid: [] }));
-        return { digest, path: (await store.fetch(digest))?.file ?? '' };
+        const options = { whole: needsWhole(verification) };
+        const { digest, whole } = sealed(await sealing.seal(session, { ...rules, forbid: [] }, options));
+        const stored = async (of: string) => ({ digest: of, path: (await store.fetch(of))?.file ?? '' });
+        return { ...(await stored(digest)), ...(whole !== undefined && { whole: await stored(whole) }) };
       } finally {
         await engine.remove(session.id);
       }

@@ -40,7 +40,11 @@ export interface SealingHost {
     options?: SealOptions,
   ): Promise<SealedSubmission | InvalidSealing>;
   /** The same for one that is running already. */
-  applyRunning(digest: string, imageId: string): Promise<{ id: string; applied: Applied }>;
+  applyRunning(
+    digest: string,
+    imageId: string,
+    change?: Partial<SubmissionRules>,
+  ): Promise<{ id: string; applied: Applied }>;
   /** A fresh container of the image with the submission in it, started. */
   apply(digest: string, imageId: string, change?: Partial<SubmissionRules>): Promise<{ id: string; applied: Applied }>;
 }
@@ -48,6 +52,8 @@ export interface SealingHost {
 export interface SealOptions {
   /** Look at everything, as where overlayfs may redirect. */
   readonly compareAll?: boolean;
+  /** The whole file system too. */
+  readonly whole?: boolean;
 }
 
 export async function createSealingHost(): Promise<SealingHost & { engine: Engine }> {
@@ -66,7 +72,7 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
     manifests,
     applier,
     session: (script, imageId) => host.report(script, { imageId, limits }),
-    async seal(session, change = {}, { compareAll = false } = {}) {
+    async seal(session, change = {}, { compareAll = false, whole = false } = {}) {
       const sealer = createSealer({
         engine: {
           layer: async (id) => ({ ...(await engine.layer(id)), ...(compareAll ? { upperIsComplete: false } : {}) }),
@@ -84,12 +90,12 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
           await engine.resume(session.id);
         }
       };
-      return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change });
+      return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change }, whole);
     },
-    async applyRunning(digest, imageId) {
+    async applyRunning(digest, imageId, change = {}) {
       const { id } = await engine.run(host.spec(imageId, { limits }));
       const { merged } = await engine.layer(id);
-      return { id, applied: await applier.apply(digest, { imageId, merged }, openRules) };
+      return { id, applied: await applier.apply(digest, { imageId, merged }, { ...openRules, ...change }) };
     },
     async apply(digest, imageId, change = {}) {
       const applied: Applied[] = [];
