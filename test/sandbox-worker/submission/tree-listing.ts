@@ -15,6 +15,7 @@ export function listTree(root: string): Map<string, string> {
         found.set(said, `directory ${mode} ${owner}`);
         walk(path, `${said}/`);
       } else if (stats.isSymbolicLink()) found.set(said, `link ${readlinkSync(path, 'latin1')} ${owner}`);
+      else if (!stats.isFile()) found.set(said, `other ${mode} ${owner}`);
       else found.set(said, `file ${mode} ${owner} ${createHash('sha256').update(readFileSync(path)).digest('hex')}`);
     }
   };
