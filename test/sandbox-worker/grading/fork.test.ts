@@ -46,13 +46,15 @@ describe('a grading at FORK', () => {
 
   test('has no process of the session, no network, and tests that the agent’s user cannot read', async () => {
     const hidden = '! "$ASSAY_ISOLATED" run -- cat /grader/tests/secret';
-    const alone = '[ "$(ls /sys/class/net)" = lo ] && ! grep -q 7777777 /proc/[0-9]*/cmdline';
+    const alone = '[ "$(ls /sys/class/net)" = lo ] && ! grep -q 777777[7] /proc/[0-9]*/cmdline';
     const fail_to_pass = { assurance: 'FORK', tests: ['alone'] };
     const small = await all.sample(
       { command: says('alone', `${hidden} && ${alone}`), reports: tap, fail_to_pass },
       { secret: 'hidden' },
     );
-    expect((await all.grade(small, 'sleep 7777777 & true')).judgement).toMatchObject({ verdict: 'PASSED' });
+    expect((await all.grade(small, 'sleep 7777777 > /dev/null 2>&1 & true')).judgement).toMatchObject({
+      verdict: 'PASSED',
+    });
   });
 
   test('fails where a program that the agent had to install is missing, and does not blame the sample', async () => {

@@ -99,7 +99,7 @@ describe('the whole file system of a session', () => {
     expect(many).toMatchObject({ kind: 'invalid', finding: { reason: 'TOO_MANY_FILES' } });
     const restore = ['edit.txt'];
     const { id, applied } = await all.apply(whole, image.id, { whole: true, restore });
-    expect(applied).toMatchObject({ restored: ['workspace/edit.txt'] });
+    expect(applied).toMatchObject({ restored: ['workspace', 'workspace/edit.txt'] });
     await all.engine.remove(id);
     const refused = await all.seal(session, { forbid: ['edit.txt'], include: ['nothing'] }, { whole: true });
     expect(refused).toMatchObject({
