@@ -29,6 +29,7 @@ let store: VerificationStore;
 let sessionId: string;
 let sealed = 0;
 let submission = '';
+let content = '';
 
 const digest = (letter: string): string => `sha256:${letter.repeat(64)}`;
 const jobs = () => createNatsJobQueue(service.broker);
@@ -51,9 +52,10 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 beforeEach(() => {
   submission = digest((sealed % 16).toString(16));
+  content = digest('c');
   worker.calls.sealSubmission = () => {
     sealed += 1;
-    const digests = { submission, sample: digest('c'), verification: digest('d'), image: digest('e') };
+    const digests = { submission, sample: content, verification: digest('d'), image: digest('e') };
     return { digests, submission: { bytes: 3n, files: 1 }, assurance: Assurance.ISOLATED, violation: '' };
   };
 });
@@ -109,6 +111,15 @@ describe('starting', () => {
     const forced = await start({ force: true });
     expect(forced.status).toBe(VerificationStatus.PENDING);
     await api.verifications.cancelVerification({ verificationId: forced.verificationId });
+  });
+
+  test('grades again when the sample gives it more memory, though tests and image are the same', async () => {
+    submission = digest('8');
+    await end(await start(), Verdict.OUT_OF_MEMORY);
+    content = digest('f');
+    const graded = await start();
+    expect(graded).toMatchObject({ status: VerificationStatus.PENDING, reusedFrom: '' });
+    await api.verifications.cancelVerification({ verificationId: graded.verificationId });
   });
 
   test('has the verdict at once where there is nothing to grade, and says what the worker said where it refuses', async () => {

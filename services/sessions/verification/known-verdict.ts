@@ -4,8 +4,9 @@ import { type VerificationDigests, VerificationStatus } from '../../../gen/assay
 import { verificationOf } from '../../shared/verification/verification-status.ts';
 
 /**
- * A record of the project with a verdict on the same submission, graded the same way in the same image. Only a verdict
- * that is the agent's doing is one: nothing is known where the service or the sample failed.
+ * A record of the project with a verdict on the same submission to the same sample: its memory, time and variables decide
+ * too, and are in no digest but that of its whole content. Only a verdict that is the agent's doing is one: nothing is
+ * known where the service or the sample failed.
  */
 export function knownVerdict(
   records: readonly VerificationRecord[],
@@ -18,7 +19,7 @@ export function knownVerdict(
     return (
       of?.submission === digests.submission &&
       of.fileSystem === digests.fileSystem &&
-      of.verification === digests.verification &&
+      of.sample === digests.sample &&
       of.image === digests.image
     );
   });
