@@ -193,7 +193,7 @@ export declare type VerificationDigests = Message<"assay.v1.VerificationDigests"
   verification: string;
 
   /**
-   * Over what the sample's image is made from.
+   * Over what the sample's image is made from, the worker's base image included.
    *
    * @generated from field: string image = 4;
    */

@@ -28,6 +28,8 @@ export interface SampleImages {
   ensure(sample: SampleFolder, progress?: (news: BuildProgress) => void, signal?: AbortSignal): Promise<string>;
   /** The name that the image has, or will have, on the engine. */
   nameOf(imageDigest: string): string;
+  /** `sha256:<hex>` over all that the image is made from: the sample's part, and the base image of this worker. */
+  builtDigest(imageDigest: string): string;
 }
 
 export interface SampleImagesDeps extends Omit<ImageBuildDeps, 'directory'> {
@@ -115,9 +117,10 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
     shared.image.then(forget, forget);
     return shared;
   };
-  const tagOf = (imageDigest: string): string =>
-    digestOf('assay sample image 1', [imageDigest, deps.baseImage]).slice('sha256:'.length);
+  const builtDigest = (imageDigest: string): string => digestOf('assay sample image 1', [imageDigest, deps.baseImage]);
+  const tagOf = (imageDigest: string): string => builtDigest(imageDigest).slice('sha256:'.length);
   return {
+    builtDigest,
     nameOf: (imageDigest) => `${sampleRepository}:${tagOf(imageDigest)}`,
     async ensure(sample, progress = () => {}, signal) {
       signal?.throwIfAborted();

@@ -7,6 +7,7 @@ import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { needsWhole, weakest } from '../../shared/sample/run-plan.ts';
 import type { Meter } from '../meter.ts';
 import type { SampleCache } from '../sample/sample-cache.ts';
+import type { SampleImages } from '../sample/sample-images.ts';
 import type { RecordKeeper } from '../sandbox/record-keeper.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { rulesOf } from '../submission/rules.ts';
@@ -16,6 +17,7 @@ export interface SessionSealerDeps {
   readonly sandboxes: Pick<Sandboxes, 'sealSource'>;
   readonly records: Pick<RecordKeeper, 'get'>;
   readonly samples: SampleCache;
+  readonly images: Pick<SampleImages, 'builtDigest'>;
   readonly sealer: Sealer;
   readonly meter: Pick<Meter, 'stoodStill'>;
 }
@@ -27,7 +29,8 @@ export type SessionSealer = (
   required: Assurance,
 ) => Promise<MessageInitShape<typeof SealSubmissionResponseSchema>>;
 
-export function createSessionSealer({ sandboxes, records, samples, sealer, meter }: SessionSealerDeps): SessionSealer {
+export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
+  const { sandboxes, records, samples, images, sealer, meter } = deps;
   return async (project, sessionId, required) => {
     const sample = (await records.get(project, sessionId))?.session?.sample;
     if (sample === undefined) {
@@ -42,7 +45,7 @@ export function createSessionSealer({ sandboxes, records, samples, sealer, meter
     const sealed = await sealer.seal(sandboxes.sealSource(project, sessionId), rules, needsWhole(verification));
     meter.stoodStill(sealed.stillMs / 1_000);
     const { content, image, verification: grading } = folder.digests;
-    const digests = { sample: content, image, verification: grading };
+    const digests = { sample: content, image: images.builtDigest(image), verification: grading };
     const pause = durationFromMs(Math.round(sealed.stillMs));
     if (sealed.kind === 'invalid') {
       const { reason, message } = sealed.finding;

@@ -111,7 +111,7 @@ export async function createWorkerVerifications(
   const unfollow = broker.onConnectionChange((connected) => connected && caughtUp());
   let loop: ReturnType<typeof startJobLoop> | undefined;
   return {
-    seal: createSessionSealer({ sandboxes, records, samples: samples.cache, sealer, meter }),
+    seal: createSessionSealer({ sandboxes, records, samples: samples.cache, images, sealer, meter }),
     validate,
     capabilities: gradings === undefined ? [] : ['verification'],
     async start() {

@@ -4,9 +4,9 @@ import { type VerificationDigests, VerificationStatus } from '../../../gen/assay
 import { verificationOf } from '../../shared/verification/verification-status.ts';
 
 /**
- * A record of the project with a verdict on the same submission to the same sample: its memory, time and variables decide
- * too, and are in no digest but that of its whole content. Only a verdict that is the agent's doing is one: nothing is
- * known where the service or the sample failed.
+ * A record of the project with a verdict on the same submission to the same sample, in the same image: memory, time and
+ * variables decide too, and are in no digest but that of the sample's whole content. Only a verdict that is the agent's
+ * doing is one: nothing is known where the service or the sample failed.
  */
 export function knownVerdict(
   records: readonly VerificationRecord[],
