@@ -25,7 +25,7 @@ export function parseGoTest(bytes: Uint8Array, limits: ReportLimits): TestRow[] 
     const name = test === '' ? packageName : `${packageName}::${test}`;
     if (action === 'output') keepOutput(output, name, textOf(event.Output), limits);
     if (action === 'run') started.add(name);
-    const status = ends[action];
+    const status = Object.hasOwn(ends, action) ? ends[action] : undefined;
     if (status === undefined || (test === '' && status !== 'failed')) continue;
     started.delete(name);
     const seconds = numberOf(event.Elapsed);

@@ -1,5 +1,6 @@
-import { Worker } from 'node:worker_threads';
+import { createThreadPool } from '../submission/thread-pool.ts';
 import type { ParsedReport, ReportFile } from './parse-report.ts';
+import type { ReportNews, ReportOrder } from './report-thread.ts';
 import { defaultReportLimits, type ReportLimits } from './test-row.ts';
 
 export interface ReportReaderOptions {
@@ -7,10 +8,12 @@ export interface ReportReaderOptions {
   /** The longest that reading one report may take. */
   readonly timeoutMs?: number;
   readonly heapMebibytes?: number;
+  /** Reports that are read at one time; with as many as there are gradings, none waits for another's. */
+  readonly threads?: number;
 }
 
 /**
- * Reads reports in a thread with a memory limit and a deadline: a report that makes the parser slow or large costs its own
+ * Reads reports in threads with a memory limit and a deadline: a report that makes the parser slow or large costs its own
  * verdict, and neither the event loop nor the process.
  */
 export interface ReportReader {
@@ -18,55 +21,37 @@ export interface ReportReader {
   close(): Promise<void>;
 }
 
-export function createReportReader(options: ReportReaderOptions = {}): ReportReader {
-  const { limits = defaultReportLimits, timeoutMs = 30_000, heapMebibytes = 512 } = options;
-  let thread: Worker | undefined;
-  let queue: Promise<unknown> = Promise.resolve();
+/** What the report did to its thread. That no thread can be had is a failure of ours. */
+class Unreadable extends Error {}
 
-  const start = (): Worker => {
-    const started = new Worker(new URL('./report-thread.ts', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: heapMebibytes },
+export function createReportReader(options: ReportReaderOptions = {}): ReportReader {
+  const { limits = defaultReportLimits, timeoutMs = 30_000, heapMebibytes = 512, threads: most = 1 } = options;
+  const script = new URL('./report-thread.ts', import.meta.url);
+  const threads = createThreadPool<ReportOrder, ReportNews>({ script, most, heapMebibytes });
+  const reading = new Set<Promise<unknown>>();
+
+  const read = (file: ReportFile): Promise<ParsedReport> =>
+    threads.use(async (thread) => {
+      thread.send({ file, limits });
+      const { report } = await thread.next(timeoutMs).catch((error: Error) => {
+        throw new Unreadable(error.message);
+      });
+      return report;
     });
-    started.unref();
-    return started;
-  };
-  const discard = (): void => {
-    void thread?.terminate();
-    thread = undefined;
-  };
-  const readNow = (file: ReportFile): Promise<ParsedReport> => {
-    if (file.bytes.length > limits.bytes) {
-      return Promise.resolve({ ok: false, reason: `${file.bytes.length} bytes, more than ${limits.bytes}` });
-    }
-    thread ??= start();
-    const used = thread;
-    return new Promise((resolve) => {
-      const finish = (result: ParsedReport): void => {
-        clearTimeout(timer);
-        used.off('message', finish).off('error', fail).off('exit', exit);
-        resolve(result);
-      };
-      const give = (reason: string): void => {
-        finish({ ok: false, reason });
-        discard();
-      };
-      // The thread is gone: out of memory, or the parser threw what it should not.
-      const fail = (error: Error): void => give(`could not be read: ${error.message}`);
-      const exit = (): void => give('could not be read');
-      const timer = setTimeout(() => give(`took more than ${timeoutMs} ms to read`), timeoutMs);
-      used.on('message', finish).on('error', fail).on('exit', exit);
-      used.postMessage({ file, limits });
-    });
-  };
   return {
-    read(file) {
-      const turn = queue.then(() => readNow(file));
-      queue = turn;
-      return turn;
+    async read(file) {
+      const { length } = file.bytes;
+      if (length > limits.bytes) return { ok: false, reason: `${length} bytes, more than ${limits.bytes}` };
+      const turn = read(file).catch((error: unknown) => {
+        if (error instanceof Unreadable) return { ok: false, reason: `could not be read: ${error.message}` } as const;
+        throw error;
+      });
+      reading.add(turn);
+      return turn.finally(() => reading.delete(turn));
     },
     async close() {
-      await queue;
-      discard();
+      await Promise.allSettled(reading);
+      await threads.close();
     },
   };
 }

@@ -63,7 +63,8 @@ function createReader(limits: ReportLimits) {
       const indent = /^ */.exec(raw)?.[0].length ?? 0;
       const line = raw.trim();
       if (yaml !== undefined && indent >= yaml.indent) {
-        if (line === '...') {
+        // One that is further in belongs to a text in the block, which is not the runner's own.
+        if (line === '...' && indent === yaml.indent) {
           finishYaml(yaml.point, yaml.lines);
           yaml = undefined;
         } else if (yaml.lines.length < 200) yaml.lines.push(line);

@@ -260,6 +260,11 @@ describe('hostile TAP', () => {
     expect(statuses(read('tap', text))).toEqual({ a: 'failed' });
   });
 
+  test('a text in a diagnostic cannot end it', () => {
+    const text = '1..2\nnot ok 1 - a\n  ---\n  found: |\n    ...\n    ok 1 - c\n  ...\nok 2 - b\n';
+    expect(statuses(read('tap', text))).toEqual({ a: 'failed', b: 'passed' });
+  });
+
   test('a subtest cannot speak for a test above it', () => {
     const text = '1..2\n    ok 1 - a\n    1..1\nok 1 - group\nnot ok 2 - a\n';
     expect(statuses(read('tap', text))).toEqual({ group: 'passed', 'group > a': 'passed', a: 'failed' });
@@ -280,6 +285,11 @@ describe('hostile JSON', () => {
     ['no event', 'go-test-json', 'ok  example.com/sums 0.1s\n', 'no event'],
     ['half an event', 'go-test-json', '{"Action":"pass","Package":"p","Test":"T"', 'not JSON'],
   ])('%s is refused', (_, format, text, reason) => expect(reasonOf(read(format, text))).toContain(reason));
+
+  test('an event named like the insides of JavaScript is no end', () => {
+    const events = '{"Action":"constructor","Package":"p","Test":"T"}\n{"Action":"pass","Package":"p","Test":"T"}\n';
+    expect(statuses(read('go-test-json', events))).toEqual({ 'p::T': 'passed' });
+  });
 
   test('a go test without an end is an error', () => {
     const run = '{"Action":"run","Package":"p","Test":"T"}\n';

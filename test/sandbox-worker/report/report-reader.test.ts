@@ -7,7 +7,7 @@ afterEach(() => reader.close());
 
 const tap = (text: string) => ({ format: 'tap', names: 'plain', bytes: Buffer.from(text) }) as const;
 
-test('reports are read in a thread, in order', async () => {
+test('reports are read in a thread', async () => {
   reader = createReportReader();
   const [first, second] = await Promise.all([
     reader.read(tap('1..1\nok 1 - a\n')),
@@ -20,7 +20,18 @@ test('reports are read in a thread, in order', async () => {
 test('a report that takes too long costs its own verdict only', async () => {
   reader = createReportReader({ timeoutMs: 1 });
   const slow = await reader.read(tap(`1..1\n${'# nothing\n'.repeat(500_000)}ok 1 - a\n`));
-  expect(slow).toEqual({ ok: false, reason: 'took more than 1 ms to read' });
+  expect(slow).toEqual({ ok: false, reason: 'could not be read: it took more than 1 ms' });
+});
+
+test('a report that takes long holds up no other', async () => {
+  reader = createReportReader({ threads: 2 });
+  const quick = () => reader.read(tap('1..1\nok 1 - a\n'));
+  await Promise.all([quick(), quick()]);
+  const order: string[] = [];
+  const long = reader.read(tap(`1..1\n${'# nothing\n'.repeat(1_600_000)}ok 1 - a\n`)).then(() => order.push('long'));
+  await quick().then(() => order.push('quick'));
+  await long;
+  expect(order).toEqual(['quick', 'long']);
 });
 
 test('a report that needs too much memory costs its own verdict, and the next one is read', async () => {
