@@ -49,12 +49,13 @@ export function run(argv, options = {}) {
 
 const results = [];
 
-/** Runs a test at once; it fails if the function throws. */
+/** Runs a test at once; it fails if the function throws, or is asynchronous: nobody would wait for it. */
 export function test(name, body) {
   const started = performance.now();
   let problem;
   try {
-    body();
+    if (typeof body()?.then === 'function')
+      throw new Error('an asynchronous test; expected a function that is done when it returns');
   } catch (error) {
     problem = String(error?.stack ?? error);
   }

@@ -34,7 +34,9 @@ fail() {
 	isolated_tests=$((isolated_tests + 1))
 	isolated_failed=$((isolated_failed + 1))
 	isolated_line 'not ok' "$1"
-	[ -z "${2-}" ] || printf '%s\n' "$2" | sed 's/^/# /' | tee -a "$ASSAY_REPORTS/report.tap.part" >&2
+	# What the program printed may be any bytes, and a report that is not UTF-8 is none at all.
+	[ -z "${2-}" ] || printf '%s\n' "$2" | LC_ALL=C tr -c '\11\12\40-\176' '?' | sed 's/^/# /' |
+		tee -a "$ASSAY_REPORTS/report.tap.part" >&2
 }
 
 isolated_line() {

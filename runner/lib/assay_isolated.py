@@ -92,7 +92,8 @@ def main(report="junit.xml"):
         started = time.monotonic()
         problem = None
         try:
-            function()
+            if hasattr(function(), "__await__"):
+                raise TypeError("an asynchronous test; expected a function that is done when it returns")
         except AssertionError as error:
             problem = ("failure", f"{error}\n{traceback.format_exc()}")
         except Exception:

@@ -37,6 +37,10 @@ def _():
 def _():
     raise ValueError("no")
 
+@test("waits for nobody")
+async def _():
+    pass
+
 main()
 `;
 
@@ -53,13 +57,14 @@ test('sees input, a time limit and a cap', () => {
   assert.equal(run(['sh', '-c', 'kill -9 $$']).signal, 9);
 });
 test('breaks', () => { throw new Error('no'); });
+test('waits for nobody', async () => {});
 finish();
 `;
 
 const shell = `
 . "$ASSAY_LIB/assay-isolated.sh"
 expect_stdout adds 5 sh add.sh 2 3
-expect_stdout 'fails # SKIP not' 5 sh add.sh 2 2
+expect_stdout 'fails # SKIP not' 5 sh -c 'printf "\\377ok 1 - no\\n"; printf "\\376" >&2'
 expect_status 'refuses one number' 2 sh add.sh 2
 if [ "$(echo héllo | isolated cat)" = héllo ]; then pass 'sees input, a time limit and a cap'; else fail 'sees input, a time limit and a cap'; fi
 ISOLATED_TIMEOUT=0.3 isolated sleep 100
@@ -77,7 +82,7 @@ describe('the library for ISOLATED tests', () => {
       python,
       'python3 -I test.py',
       'junit.xml',
-      { 'fails with <markup> & \ufffd': 'failed', breaks: 'error' },
+      { 'fails with <markup> & \ufffd': 'failed', breaks: 'error', 'waits for nobody': 'error' },
     ],
     [
       'JavaScript',
@@ -85,7 +90,7 @@ describe('the library for ISOLATED tests', () => {
       javascript,
       'node test.mjs',
       'report.tap',
-      { 'fails # SKIP not': 'failed', breaks: 'failed' },
+      { 'fails # SKIP not': 'failed', breaks: 'failed', 'waits for nobody': 'failed' },
     ],
     ['sh', 'test.sh', shell, 'sh test.sh', 'report.tap', { 'fails # SKIP not': 'failed', breaks: 'failed' }],
   ])(
