@@ -80,7 +80,8 @@ const failures: Step = (grading, tests) =>
 
 /** What makes a run unworthy of belief, beside tests that failed: no report, a status that does not fit, silent sentinels. */
 function contradictions(grading: Grading, tests: readonly GradedTest[]): string[] {
-  return [...grading.runs.flatMap((run) => failedRun(run, tests)), ...silentSentinels(grading, tests)];
+  const failed = new Set(tests.filter(hasFailed).map(identityOf));
+  return [...grading.runs.flatMap((run) => failedRun(run, failed)), ...silentSentinels(grading, tests)];
 }
 
 function failedTests(role: RoleName, tests: readonly GradedTest[]): string[] {
@@ -91,19 +92,22 @@ function failedTests(role: RoleName, tests: readonly GradedTest[]): string[] {
   return [`${role}: ${shown.join(', ')}${rest}`];
 }
 
-/** The exit status has to agree with the report, and the report has to be there. */
-function failedRun(run: RunOutcome, tests: readonly GradedTest[]): string[] {
+/** The exit status has to agree with the report, and the report has to be there. `failed`: what the result says failed. */
+function failedRun(run: RunOutcome, failed: ReadonlySet<string>): string[] {
   const reasons = run.badReports.map((reason) => `${run.name}: ${reason}`);
   if (run.roles.includes('sentinel_fail')) return reasons;
   if (isClean(run.end)) return reasons;
   // A test that nobody requires may fail, an added one for example: then the status is no contradiction.
-  const explained = run.end.kind === 'exited' && run.tests.some((test) => isExplained(test.name, test.status, tests));
+  const explained = run.end.kind === 'exited' && run.tests.some((test) => failed.has(identityOf(test)));
   return explained ? reasons : [...reasons, `${run.name}: ${describeEnd(run.end)} though no reported test failed`];
 }
 
-function isExplained(name: string, status: string, tests: readonly GradedTest[]): boolean {
-  if (status !== 'failed' && status !== 'error') return false;
-  return tests.some((test) => test.name === name && test.status === status);
+function hasFailed({ status }: GradedTest): boolean {
+  return status === 'failed' || status === 'error';
+}
+
+function identityOf({ name, status }: Pick<GradedTest, 'name' | 'status'>): string {
+  return `${status} ${name}`;
 }
 
 /** A sentinel that is in no report, or was skipped, has not failed as it must. */

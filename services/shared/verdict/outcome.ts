@@ -61,7 +61,7 @@ export interface Grading {
   /** The build step, where the sample has one and it was reached. */
   readonly prepare: RunEnd | undefined;
   readonly runs: readonly RunOutcome[];
-  /** What keeps the sample from being graded whatever the submission is: its image does not build, a role has no run. */
+  /** What keeps the sample from being graded whatever the submission is: a program that its image lacks, for example. */
   readonly sampleProblem: string | undefined;
 }
 

@@ -316,3 +316,14 @@ describe('what a verdict carries', () => {
     );
   });
 });
+
+test('reports made to be compared each with each are judged in no time', () => {
+  const names = Array.from({ length: 100_000 }, (_, index) => `test ${index}`);
+  const all = (status: ReportedStatus): Rows => Object.fromEntries(names.map((name) => [name, status]));
+  const told = [...run(all('failed')).tests, ...run(all('error')).tests];
+  const began = performance.now();
+  const { verdict } = judge(grading({ runs: [run({}, { tests: told, end: exit(1) }), sentinelRun()] }));
+  expect(verdict).toBe('FAILED');
+  // Each with each it takes minutes, during which the worker does nothing else.
+  expect(performance.now() - began).toBeLessThan(20_000);
+});
