@@ -12,6 +12,7 @@ import { readReports } from './run-reports.ts';
 import { type Unstarted, unstartedCommand } from './unstarted-command.ts';
 
 const readyLine = 'ready\n';
+const spawnerMs = 20_000;
 
 /** What came of one run. */
 export interface RunReport {
@@ -81,7 +82,11 @@ async function runCommands(
 
 async function startSpawner(container: GradingContainer, commands: GradingCommands, signal: AbortSignal) {
   const spawner = container.run(commands.spawner);
-  await abortable(signal, spawner.printed(readyLine.length));
+  const late = AbortSignal.timeout(spawnerMs);
+  await abortable(AbortSignal.any([signal, late]), spawner.printed(readyLine.length)).catch((error: unknown) => {
+    if (signal.aborted || !late.aborted) throw error;
+    throw new DomainError('SANDBOX_LOST', `the spawner of a grading container was not ready within ${spawnerMs} ms`);
+  });
   if (!spawner.over) return spawner;
   const end = await spawner.ended;
   const why = end.kind === 'refused' ? `step ${end.step}, errno ${end.errno}` : `wait status ${end.exit.status}`;

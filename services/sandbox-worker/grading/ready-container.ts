@@ -1,3 +1,4 @@
+import { DomainError } from '../../shared/domain-error.ts';
 import type { Assurance } from '../../shared/sample/verification-schema.ts';
 import type { ContainerLimits } from '../docker/engine.ts';
 import type { ReportReader } from '../report/report-reader.ts';
@@ -48,6 +49,7 @@ export async function readyContainer(
     const applied = empty ? undefined : await clock.time('apply', () => context.apply(container.place, assurance));
     signal.throwIfAborted();
     if (applied?.kind === 'invalid') {
+      if (applied.finding.reason === 'MALFORMED') throw unfitting(imageId, applied.finding);
       context.discard(container);
       return applied;
     }
@@ -58,6 +60,12 @@ export async function readyContainer(
     context.discard(container);
     throw error;
   }
+}
+
+/** What a session sealed is in good order and fits the image that it was sealed in: the agent has no hand in this. */
+function unfitting(imageId: string, { message }: InvalidFinding): DomainError {
+  const hint = 'was the image built anew since it was sealed, with other files?';
+  return new DomainError('INTERNAL', `the submission does not fit the image ${imageId}: ${message}; ${hint}`);
 }
 
 function notesOf(applied: Extract<Applied, { kind: 'applied' }>): string[] {

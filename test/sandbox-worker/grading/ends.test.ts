@@ -1,4 +1,8 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, test } from 'vitest';
+import { plainHeader } from '../../../services/sandbox-worker/submission/submission-format.ts';
+import { encodeHeader, padding } from '../../../services/sandbox-worker/submission/tar-header.ts';
 import { nothingLeft } from '../docker/scratch-host.ts';
 import { createGradingHost } from './grading-host.ts';
 
@@ -117,6 +121,21 @@ for place in ('192.0.2.1', 9), ('2001:db8::1', 9):
     expect(judgement).toMatchObject({ verdict: 'INVALID_SUBMISSION', trainable: true });
     expect(judgement.reasons[0]).toContain('ci');
     expect(runs).toMatchObject([{ prepare: undefined, command: undefined }]);
+  });
+
+  test('is a failure of ours where the submission does not fit the image, which the agent has no hand in', async () => {
+    const small = await all.sample({ command: passing, reports: tap, fail_to_pass: role }, { none: '' });
+    const { path } = await all.submission(small, 'true');
+    const bytes = Buffer.concat([
+      readFileSync(path).subarray(0, 1_024),
+      encodeHeader(plainHeader('deletions', 12)),
+      Buffer.concat([Buffer.from('built/cache\0'), padding(12)]),
+      Buffer.alloc(1_024),
+    ]);
+    writeFileSync(`${path}.other`, bytes);
+    const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+    const order = all.order(small, { digest, path: `${path}.other` });
+    await expect(all.grader.grade(order)).rejects.toThrow('does not fit the image');
   });
 
   test('leaves protected paths as they were, and says so', async () => {
