@@ -8,6 +8,7 @@ import { VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import type { JobDelivery, JobSource } from '../../shared/store/job-queue.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
+import type { VerificationChange } from '../../shared/verification/verification-change.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { Meter } from '../meter.ts';
 import {
@@ -62,18 +63,17 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     if (await store.announce(stored)) await delivery.ack();
     else delivery.nak(firstPauseMs);
   };
-  const giveUp = async ({ value }: Stored<VerificationRecord>, why: string): Promise<void> => {
-    const { verificationId } = verificationOf(value);
-    const { claim, project } = value;
+  /** The job is done with once its end was told, and not where another attempt has taken the place of this one. */
+  const finish = async (delivery: JobDelivery, record: VerificationRecord, what: VerificationChange): Promise<void> => {
+    const now = await store.change(record.project, verificationOf(record).verificationId, what);
+    if (now?.changed === false && !isFinal(verificationOf(now.value).status)) return;
+    if (now?.changed === true && !now.announced) return delivery.nak(firstPauseMs);
+    await delivery.ack();
+  };
+  const giveUp = (delivery: JobDelivery, record: VerificationRecord, why: string): Promise<void> => {
+    const { claim } = record;
     const result = infrastructureResult(why);
-    await store.change(project, verificationId, {
-      type: 'ended',
-      claim,
-      error: true,
-      result,
-      object: '',
-      atMs: Date.now(),
-    });
+    return finish(delivery, record, { type: 'ended', claim, error: true, result, object: '', atMs: Date.now() });
   };
   /** A copy of a job that is under way is dropped; the one it is done under comes again if need be. */
   const isCopy = async ({ claim, jobSequence }: VerificationRecord, delivery: JobDelivery): Promise<boolean> =>
@@ -89,16 +89,10 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     const { status, cancelRequested, attempts } = verificationOf(found.value);
     if (isFinal(status)) return conclude(found, delivery);
     if (await isCopy(found.value, delivery)) return delivery.ack();
-    if (cancelRequested) {
-      await store.change(project, verificationId, { type: 'cancelled', atMs: Date.now() });
-      return delivery.ack();
-    }
+    if (cancelRequested) return finish(delivery, found.value, { type: 'cancelled', atMs: Date.now() });
     if (attempts >= deps.attempts) {
-      await giveUp(
-        found,
-        `${attempts} attempts ended without a verdict, the last on ${verificationOf(found.value).workerId}`,
-      );
-      return delivery.ack();
+      const { workerId } = verificationOf(found.value);
+      return giveUp(delivery, found.value, `${attempts} attempts ended without a verdict, the last on ${workerId}`);
     }
     const claim = createClaim(deps.workerId);
     const { sequence } = delivery;
@@ -152,10 +146,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     const { verificationId, attempts } = verificationOf(record);
     if (error instanceof UnannouncedEnd) return delivery.nak(firstPauseMs);
     if (error instanceof StoppedAttempt) {
-      if (error.why === 'cancelled') {
-        await store.change(project, verificationId, { type: 'cancelled', atMs: Date.now() });
-        return delivery.ack();
-      }
+      if (error.why === 'cancelled') return finish(delivery, record, { type: 'cancelled', atMs: Date.now() });
       if (error.why === 'replaced') return;
       const message = 'the worker stopped';
       await store.change(project, verificationId, { type: 'returned', claim, message, counts: false });
@@ -163,11 +154,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     }
     const message = describeFailure(error);
     log.warn({ verification_id: verificationId, attempts, err: error }, 'an attempt to grade failed');
-    if (attempts >= deps.attempts) {
-      const now = await store.get(project, verificationId);
-      if (now !== undefined && now.value.claim === claim) await giveUp(now, `${attempts} attempts failed: ${message}`);
-      return delivery.ack();
-    }
+    if (attempts >= deps.attempts) return giveUp(delivery, record, `${attempts} attempts failed: ${message}`);
     await store.change(project, verificationId, { type: 'returned', claim, message, counts: true });
     delivery.nak(Math.min(firstPauseMs * 2 ** (attempts - 1), longestPauseMs));
   };

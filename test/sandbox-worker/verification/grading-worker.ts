@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
 import { type Verification, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import type { Graded, Grader, GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
+import type { SubmissionStore } from '../../../services/sandbox-worker/submission/submission-store.ts';
 import { createJobHandler } from '../../../services/sandbox-worker/verification/job-handler.ts';
 import { startJobLoop } from '../../../services/sandbox-worker/verification/job-loop.ts';
 import { createLog } from '../../../services/shared/log.ts';
@@ -10,6 +11,7 @@ import type { Broker } from '../../../services/shared/store/broker.ts';
 import { createNatsJobQueue, createNatsJobSource } from '../../../services/shared/store/nats-job-queue.ts';
 import { createNatsResultStore } from '../../../services/shared/store/nats-result-store.ts';
 import { createNatsVerificationStore } from '../../../services/shared/store/nats-verification-store.ts';
+import type { VerificationStore } from '../../../services/shared/store/verification-store.ts';
 import type { Verdict } from '../../../services/shared/verdict/outcome.ts';
 import { isFinal, verificationOf } from '../../../services/shared/verification/verification-status.ts';
 
@@ -26,6 +28,9 @@ export interface GradingWorkerOptions {
   readonly slots?: number;
   readonly ackWaitMs?: number;
   readonly attempts?: number;
+  /** In place of the store itself. */
+  readonly store?: VerificationStore;
+  readonly submissions?: SubmissionStore;
 }
 
 const digest = `sha256:${'0'.repeat(64)}`;
@@ -34,12 +39,12 @@ export async function startGradingWorker(options: GradingWorkerOptions): Promise
   const { broker, grade, workerId = 'worker-a', slots = 2, ackWaitMs = 1_000, attempts = 3 } = options;
   const jobs = createNatsJobSource({ broker, ackWaitMs });
   const log = createLog('test', 'silent');
-  const store = storeOn(broker);
+  const store = options.store ?? storeOn(broker);
   const handler = createJobHandler({
     ...{ store, jobs, workerId, attempts, ackWaitMs, log },
     meter: { gradings: 0, gradingEnded() {} },
     results: await createNatsResultStore(broker, { keepMs: 60_000, maxBytes: 2 ** 24, replicas: 1 }),
-    submissions: {
+    submissions: options.submissions ?? {
       put: async () => {},
       remove: async () => {},
       fetch: async () => ({ file: '/nowhere', release: async () => {} }),

@@ -112,6 +112,61 @@ describe('a job', () => {
     await queueIsEmpty();
   });
 
+  test('that fails lets go of the copy of its submission, which may be damaged', async () => {
+    const removed: string[] = [];
+    let times = 0;
+    const submissions = {
+      put: async () => {},
+      remove: async (digest: string) => void removed.push(digest),
+      fetch: async () => ({ file: '/nowhere', release: async () => {} }),
+    };
+    await start(
+      async () => {
+        times += 1;
+        if (times === 1) throw new Error('the stored submission has another digest');
+        return graded();
+      },
+      { submissions },
+    );
+    await queue(broker, 'p', id);
+    const { digests } = await ended(broker, 'p', id);
+    expect(removed).toEqual([digests?.submission]);
+    await queueIsEmpty();
+  });
+
+  test.each([
+    ['is given up', { attempts: 1 }, VerificationStatus.ERROR],
+    ['is cancelled', {}, VerificationStatus.CANCELLED],
+    ['is graded', {}, VerificationStatus.COMPLETED],
+  ])('that %s comes again until its end was told', async (how, more, status) => {
+    const store = storeOn(broker);
+    const told: number[] = [];
+    const deaf = {
+      ...store,
+      // The record is written, and the event is lost.
+      async change(...given: Parameters<typeof store.change>) {
+        const now = await store.change(...given);
+        return now && { ...now, announced: false };
+      },
+      async announce(...given: Parameters<typeof store.announce>) {
+        told.push(given[0].value.verification?.status ?? 0);
+        return store.announce(...given);
+      },
+    };
+    const grade = async (order: GradingOrder) => {
+      if (how === 'is given up') throw new Error('the engine is away');
+      return how === 'is graded' ? graded() : endless(order);
+    };
+    const worker = await start(grade, { ...more, store: deaf });
+    await queue(broker, 'p', id);
+    if (how === 'is cancelled') {
+      await vi.waitFor(() => expect(worker.running).toBe(1));
+      await store.change('p', id, { type: 'cancelRequested', atMs: Date.now() });
+    }
+    await vi.waitFor(() => expect(told).toEqual([status]), 10_000);
+    await queueIsEmpty();
+  });
+
   test('that no attempt can finish ends in an error that is not held against the agent', async () => {
     await start(
       async () => {

@@ -84,6 +84,18 @@ test('copies are bounded, those in use stay, and one that went is fetched again'
   await again?.release();
 });
 
+test('copies are bounded on a worker that only ever fetches', async () => {
+  const digests: string[] = [];
+  for (let count = 0; count < 4; count += 1) {
+    const { digest, file } = staged();
+    await worker('a').put(digest, file);
+    digests.push(digest);
+  }
+  const other = worker('e', 700_000);
+  for (const digest of digests) await (await other.fetch(digest))?.release();
+  expect(readdirSync(join(directory, 'e'))).toHaveLength(2);
+});
+
 test('a digest that is none never becomes a path', async () => {
   await expect(worker('a').fetch('sha256:../../etc/passwd')).rejects.toThrow('is no digest');
 });
