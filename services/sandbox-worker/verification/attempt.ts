@@ -105,6 +105,10 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
         phase: (phase) => tell(record.project, verificationId, phase),
       });
       return { graded, sample };
+    } catch (error) {
+      // It may be the copy on this host that is damaged: the next attempt fetches another.
+      if (!signal.aborted) await deps.submissions.remove(digest);
+      throw error;
     } finally {
       for (const { release } of local) await release();
     }

@@ -54,6 +54,7 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
       if (found !== digest)
         throw new DomainError('STORE_UNAVAILABLE', `the store gave ${found} for ${digest}; try again`);
       await rename(part, file);
+      await makeRoom();
       return true;
     } finally {
       await rm(part, { force: true });
