@@ -16,6 +16,8 @@ export function serviceEnvironments({ dataDir, broker, setup, listen, onStop, in
     ASSAY_NATS_AUTH_FILE: broker.authFile,
     ASSAY_WORKER_TOKEN_FILE: files.workerToken,
     ASSAY_LOG_LEVEL: process.env.ASSAY_LOG_LEVEL || 'info',
+    // What is known by then need not be stripped of its types again: a third of the time of a start, and 20 MiB.
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE || join(setup.dataDir, 'compiled'),
   };
   const worker = {
     ...shared,

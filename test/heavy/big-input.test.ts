@@ -5,6 +5,8 @@ import { peakResidentMebibytes, residentMebibytes } from './resident-memory.ts';
 
 let stack: TestStack;
 beforeAll(async () => {
+  // The very first start on a machine strips the types of every file, which takes 20 MiB that no later one needs.
+  await (await startTestStack()).stop();
   stack = await startTestStack();
 });
 afterAll(() => stack?.stop());
@@ -28,5 +30,6 @@ test('a gibibyte through stdin into sha256sum arrives whole, and the memory of b
   console.log(`resident after 128 MiB: ${before.map(Math.round)}, peak after 1 GiB: ${peaks.map(Math.round)} MiB`);
   // Flat: an eighth of it has passed at the first look, and the rest takes no more room.
   for (const [index, peak] of peaks.entries()) expect(peak - (before[index] as number)).toBeLessThan(96);
+  for (const peak of peaks) expect(peak).toBeLessThan(250);
   await session.close();
 });

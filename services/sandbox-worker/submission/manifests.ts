@@ -1,11 +1,14 @@
+import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { fileURLToPath } from 'node:url';
 import { DomainError } from '../../shared/domain-error.ts';
 import { createSemaphore } from '../docker/semaphore.ts';
-import type { ManifestOrder } from './manifest-thread.ts';
+import type { ManifestOrder } from './manifest-process.ts';
 
 const heapMebibytes = 1_024;
+/** Of what a process that failed has said, its end. */
+const saidCharacters = 1_000;
 
 /** What images consist of, each read once and kept. */
 export interface Manifests {
@@ -30,7 +33,7 @@ export function createManifests({ directory, socketPath }: ManifestDeps): Manife
   const make = (imageId: string, file: string): Promise<void> => {
     const running = making.get(imageId);
     if (running !== undefined) return running;
-    const made = inTurn(() => runThread({ socketPath, imageId, file })).finally(() => making.delete(imageId));
+    const made = inTurn(() => runProcess({ socketPath, imageId, file })).finally(() => making.delete(imageId));
     making.set(imageId, made);
     return made;
   };
@@ -54,16 +57,15 @@ function fileName(imageId: string): string {
   return hex;
 }
 
-function runThread(order: ManifestOrder): Promise<void> {
+function runProcess(order: ManifestOrder): Promise<void> {
+  const script = fileURLToPath(new URL('./manifest-process.ts', import.meta.url));
+  const flags = ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMebibytes}`];
   return new Promise((resolve, reject) => {
-    const thread = new Worker(new URL('./manifest-thread.ts', import.meta.url), {
-      workerData: order,
-      resourceLimits: { maxOldGenerationSizeMb: heapMebibytes },
-    });
-    thread.on('error', (error: Error) => {
-      const message = `the manifest of image ${order.imageId} could not be made: ${error.message}`;
+    execFile(process.execPath, [...flags, script, JSON.stringify(order)], (error, _stdout, stderr) => {
+      if (error === null) return resolve();
+      const said = stderr.trim().slice(-saidCharacters) || `its process ended with ${error.signal ?? error.code}`;
+      const message = `the manifest of image ${order.imageId} could not be made: ${said}`;
       reject(new DomainError('ENGINE_FAILED', message, {}, { cause: error }));
     });
-    thread.on('exit', () => resolve());
   });
 }

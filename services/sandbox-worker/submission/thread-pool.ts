@@ -15,8 +15,8 @@ export interface Helper<Order, News> {
 }
 
 /**
- * Threads that are kept: starting one costs more than a small submission does. One that failed in its work or was late is
- * ended, and nobody gets it again.
+ * Threads that are kept for a while: starting one costs more than a small submission does, and each that waits costs some
+ * MiB. One that failed in its work or was late is ended, and nobody gets it again.
  */
 export interface ThreadPool<Order, News> {
   use<T>(work: (helper: Helper<Order, News>) => Promise<T>): Promise<T>;
@@ -28,34 +28,51 @@ export interface ThreadPoolOptions {
   /** Threads at one time; whoever comes then waits. */
   readonly most: number;
   readonly heapMebibytes: number;
+  /** One that nobody needed for so long is ended. */
+  readonly idleMs?: number;
 }
+
+/** Small: what a thread leaves behind soon dies. */
+const youngMebibytes = 8;
 
 export function createThreadPool<Order, News extends { readonly kind: string }>(
   options: ThreadPoolOptions,
 ): ThreadPool<Order, News> {
-  const { script, most, heapMebibytes } = options;
+  const { script, most, heapMebibytes, idleMs = 30_000 } = options;
   const limited = createSemaphore(most);
-  const idle: Worker[] = [];
+  /** The one that was used last is the last. */
+  const idle: { readonly thread: Worker; readonly timer: NodeJS.Timeout }[] = [];
 
   const start = (): Worker => {
-    const thread = new Worker(script, { resourceLimits: { maxOldGenerationSizeMb: heapMebibytes } });
-    thread.on('exit', () => {
-      const at = idle.indexOf(thread);
-      if (at >= 0) idle.splice(at, 1);
+    const thread = new Worker(script, {
+      resourceLimits: { maxOldGenerationSizeMb: heapMebibytes, maxYoungGenerationSizeMb: youngMebibytes },
     });
+    thread.on('exit', () => forget(thread));
     // Without a listener an error between two pieces of work would end the process.
     return thread.on('error', () => {});
+  };
+  const forget = (thread: Worker): void => {
+    const at = idle.findIndex((each) => each.thread === thread);
+    if (at >= 0) for (const { timer } of idle.splice(at, 1)) clearTimeout(timer);
+  };
+  const keep = (thread: Worker): void => {
+    thread.unref();
+    const end = (): void => {
+      forget(thread);
+      void thread.terminate();
+    };
+    idle.push({ thread, timer: setTimeout(end, idleMs).unref() });
   };
   return {
     use: (work) =>
       limited(async () => {
-        const thread = idle.pop() ?? start();
+        const thread = idle.at(-1)?.thread ?? start();
+        forget(thread);
         thread.ref();
         const helper = listen<Order, News>(thread);
         try {
           const result = await work(helper);
-          thread.unref();
-          idle.push(thread);
+          keep(thread);
           return result;
         } catch (error) {
           // It may still write where nobody may any more.
@@ -66,7 +83,12 @@ export function createThreadPool<Order, News extends { readonly kind: string }>(
         }
       }),
     async close() {
-      await Promise.all(idle.splice(0).map((thread) => thread.terminate()));
+      await Promise.all(
+        idle.splice(0).map(({ thread, timer }) => {
+          clearTimeout(timer);
+          return thread.terminate();
+        }),
+      );
     },
   };
 }
