@@ -30,6 +30,8 @@ export interface VerificationResult {
   /** Why, in a sentence. */
   readonly reason: string;
   readonly assurance: AssuranceName | undefined;
+  /** The level of each role; `assurance` is the weakest that the verdict needed. */
+  readonly roles: readonly { readonly role: string; readonly assurance: AssuranceName | undefined }[];
   /** Whether the outcome is the agent's doing, so that it may be learnt from. */
   readonly trainable: boolean;
   /** From 0 to 1. */
@@ -144,6 +146,7 @@ function toResult(wire: WireResult): VerificationResult {
     ...{ isSuccess, reason, trainable, reward, total, passed, failed, skipped, tool, notes, reused },
     verdict: Verdict[wire.verdict] as VerdictName,
     assurance: assuranceOf(wire.assurance),
+    roles: wire.roles.map(({ role, assurance }) => ({ role, assurance: assuranceOf(assurance) })),
     passes: wire.passes,
     failures: wire.failures,
     skips: wire.skips,

@@ -29,6 +29,7 @@ const codes = {
   VERIFICATION_NOT_FOUND: Code.NotFound,
   VERIFICATION_NOT_OFFERED: Code.FailedPrecondition,
   SUBMISSION_NOT_FOUND: Code.NotFound,
+  GRADED_IN_PLACE: Code.FailedPrecondition,
   KEY_NOT_FOUND: Code.NotFound,
   EXECUTION_NOT_FOUND: Code.NotFound,
   EXECUTION_ID_REUSED: Code.AlreadyExists,

@@ -146,6 +146,43 @@ describe('starting', () => {
   });
 });
 
+describe('tests that run in the session itself', () => {
+  const startInPlace = async (): Promise<Verification> => {
+    const digests = { submission, sample: digest('c'), verification: digest('d'), image: digest('e') };
+    worker.calls.sealSubmission = () => ({ digests, assurance: Assurance.SHARED, inPlace: true });
+    return start();
+  };
+
+  test('are for the worker that has it, and their verdict is neither reused nor regraded', async () => {
+    const first = await startInPlace();
+    expect(await jobs().holds('default', first.verificationId, worker.workerId)).toBe(true);
+    expect(await jobs().holds('default', first.verificationId)).toBe(false);
+    await end(first);
+    const second = await startInPlace();
+    expect(second).toMatchObject({ status: VerificationStatus.PENDING, reusedFrom: '' });
+    const refused = await api.verifications.regradeSubmission({ verificationId: first.verificationId }).catch((e) => e);
+    expect(reasonOf(refused)).toBe('GRADED_IN_PLACE');
+    await api.verifications.cancelVerification({ verificationId: second.verificationId });
+  });
+
+  test('end in an error of ours where the session has ended, though no worker says so', async () => {
+    const verification = {
+      ...{ verificationId: 'ver_01h455vb4pex5vsknk084sn02r', status: VerificationStatus.PENDING },
+      sessionId: 'ses_that_is_gone',
+    };
+    const record = { project: 'default', verification, inPlaceWorkerId: 'wrk-gone', claim: 'of the dead' };
+    await store.create(create(VerificationRecordSchema, record));
+    await vi.waitFor(
+      async () => {
+        const found = (await store.get('default', verification.verificationId))?.value.verification;
+        expect(found).toMatchObject({ status: VerificationStatus.ERROR });
+        expect(found?.result).toMatchObject({ verdict: Verdict.INFRA_ERROR, trainable: false });
+      },
+      { timeout: 20_000, interval: 200 },
+    );
+  });
+});
+
 test('a record without a job gets one, whoever made it', async () => {
   const verification = { verificationId: 'ver_01h455vb4pex5vsknk084sn02q', status: VerificationStatus.PENDING };
   await store.create(create(VerificationRecordSchema, { project: 'other', verification }));

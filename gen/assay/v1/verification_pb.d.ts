@@ -441,6 +441,13 @@ export declare type VerificationResult = Message<"assay.v1.VerificationResult"> 
    * @generated from field: uint32 omitted_tests = 26;
    */
   omittedTests: number;
+
+  /**
+   * How far each role of the sample can be trusted; `assurance` is the weakest of those that the verdict needed.
+   *
+   * @generated from field: repeated assay.v1.RoleAssurance roles = 27;
+   */
+  roles: RoleAssurance[];
 };
 
 /**
@@ -448,6 +455,33 @@ export declare type VerificationResult = Message<"assay.v1.VerificationResult"> 
  * Use `create(VerificationResultSchema)` to create a new message.
  */
 export declare const VerificationResultSchema: GenMessage<VerificationResult>;
+
+/**
+ * RoleAssurance says how far the tests of a role can be trusted.
+ *
+ * @generated from message assay.v1.RoleAssurance
+ */
+export declare type RoleAssurance = Message<"assay.v1.RoleAssurance"> & {
+  /**
+   * `fail_to_pass`, `pass_to_pass` or `sentinel_fail`.
+   *
+   * @generated from field: string role = 1;
+   */
+  role: string;
+
+  /**
+   * The level of its run.
+   *
+   * @generated from field: assay.v1.Assurance assurance = 2;
+   */
+  assurance: Assurance;
+};
+
+/**
+ * Describes the message assay.v1.RoleAssurance.
+ * Use `create(RoleAssuranceSchema)` to create a new message.
+ */
+export declare const RoleAssuranceSchema: GenMessage<RoleAssurance>;
 
 /**
  * TestResult is one test.

@@ -9,6 +9,10 @@ export const guestCommand = [`${slotMount}/guest`, `${slotMount}/guest.sock`] as
 /** The user every session runs as. */
 export const sessionUser = { uid: 1000, gid: 1000, name: 'agent' } as const;
 
+/** Where tests and reports are while something is graded, and whose they are. */
+export const graderDirectory = '/grader';
+export const grader = { uid: 64_990, gid: 64_990 } as const;
+
 /** Where the guest keeps what it hands to shells: their texts and pipes. */
 const shellMount = '/run/assay-shell';
 const shellMountOptions = `uid=${sessionUser.uid},gid=${sessionUser.gid},mode=0700,size=8m,nr_inodes=4096,noexec,nosuid,nodev`;

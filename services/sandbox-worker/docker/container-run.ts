@@ -2,13 +2,14 @@ import { join } from 'node:path';
 import type Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
-import { containerOptions } from './container-options.ts';
+import { containerOptions, grader } from './container-options.ts';
 import { removeContainer } from './container-removal.ts';
 import type { DiskLimit, PreparedDisk } from './disk-limit.ts';
 import type { ContainerFiles, ContainerSpec, RunningContainer } from './engine.ts';
 import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
 import { copyLayer } from './layer-copy.ts';
 import { layerDirectory } from './layer-directory.ts';
+import { removeFilesOf } from './user-files.ts';
 
 interface RunDeps {
   readonly docker: Docker;
@@ -112,6 +113,8 @@ async function copyFiles(docker: Docker, files: ContainerFiles | undefined, laye
       throw new DomainError('ENGINE_FAILED', message);
     }
     await copyLayer(join(source, 'diff'), join(layer, 'diff'));
+    // Tests that run in the source at this moment are none of the fork's business.
+    await removeFilesOf(grader.uid, join(layer, 'diff'));
   });
 }
 

@@ -1,5 +1,6 @@
 import Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
+import { execInContainer } from './container-exec.ts';
 import { killContainer } from './container-kill.ts';
 import { containerLayer } from './container-layer.ts';
 import { guestCommand } from './container-options.ts';
@@ -90,6 +91,8 @@ export function createEngine(deps: EngineDeps): Engine {
     pid: (id) => livePid(docker, id),
     rename: (id, name) => renameContainer(docker, id, name),
     resolverFile: (id) => resolverFile(docker, id),
+    // Patient: tests may be silent for as long as they like.
+    exec: (id, spec) => execInContainer(patient, id, spec),
     layer: (id) => containerLayer(docker, id),
     pause: (id) => setPaused(docker, id, true),
     resume: (id) => setPaused(docker, id, false),

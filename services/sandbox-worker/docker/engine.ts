@@ -1,4 +1,5 @@
 import type { Logger } from '../../shared/log.ts';
+import type { ContainerExec, ExecSpec } from './container-exec.ts';
 import type { ContainerLayer } from './container-layer.ts';
 
 /** An image that a session can run in: it has the session's user, a HOME and a workspace. */
@@ -97,6 +98,8 @@ export interface Engine {
   pid(id: string): Promise<number | undefined>;
   /** The file on the host that is the container's /etc/resolv.conf. */
   resolverFile(id: string): Promise<string>;
+  /** Starts a program as a user of its own, with nothing but these variables, confined as the container is. */
+  exec(id: string, spec: ExecSpec): Promise<ContainerExec>;
   /** Where the files of a running container are on this host. */
   layer(id: string): Promise<ContainerLayer>;
   pause(id: string): Promise<void>;

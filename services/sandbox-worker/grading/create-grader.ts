@@ -12,6 +12,7 @@ import type { Manifests } from '../submission/manifests.ts';
 import { rulesOf } from '../submission/rules.ts';
 import type { SubmissionThreads } from '../submission/submission-threads.ts';
 import { proveBroken } from './broken-sample.ts';
+import { gradeInPlace } from './grade-in-place.ts';
 import { gradeRun, type RunReport } from './grade-run.ts';
 import type { Graded, Grader, GradingOrder, StoredSubmission } from './grader.ts';
 import { createGradingCommands } from './grading-commands.ts';
@@ -80,7 +81,7 @@ async function gradeAll(context: RunContext) {
   const reports = await gradeRuns(context, planRuns(context.order.sample.sample.verification));
   const last = reports.at(-1);
   // With the whole file system a submission could have brought any program.
-  const provable = last?.plan.assurance !== 'FORK';
+  const provable = last?.plan.assurance !== 'FORK' && last?.plan.assurance !== 'SHARED';
   return { reports, broken: provable ? await proveBroken(context, last?.unstarted) : undefined };
 }
 
@@ -129,7 +130,8 @@ function wholeOf({ submission: { digest, whole } }: GradingOrder): StoredSubmiss
 async function gradeRuns(context: RunContext, plans: readonly PlannedRun[]): Promise<RunReport[]> {
   const reports: RunReport[] = [];
   const { order } = context;
-  const makeReady = (plan: PlannedRun): Promise<ReadyContainer> => {
+  const makeReady = (plan: PlannedRun): Promise<ReadyContainer> | undefined => {
+    if (plan.assurance === 'SHARED') return undefined;
     const ready = readyContainer(context, plan.assurance);
     ready.catch(() => {});
     return ready;
@@ -138,12 +140,14 @@ async function gradeRuns(context: RunContext, plans: readonly PlannedRun[]): Pro
   let coming: Promise<ReadyContainer> | undefined;
   try {
     for (const [index, plan] of plans.entries()) {
-      const ready: ReadyContainer = await (coming ?? makeReady(plan));
+      const ready: ReadyContainer | undefined = await (coming ?? makeReady(plan));
       coming = undefined;
-      const report = await gradeRun(context, plan, ready, () => {
+      const began = (): void => {
         const next = plans[index + 1];
         if (next !== undefined) coming = makeReady(next);
-      });
+      };
+      const report: RunReport =
+        ready === undefined ? await gradeInPlace(context, plan) : await gradeRun(context, plan, ready, began);
       reports.push(report);
       if (isSettled(report)) break;
     }

@@ -58,7 +58,7 @@ async function runCommands(
     await clock.time('kill', () => container.kill());
     const { command } = order.sample.sample.verification.prepare ?? plan;
     const unstarted = unstartedCommand('prepare', prepare, command, commands.prepare(command));
-    return { ...report(plan, prepare, undefined), unstarted, notes, usage };
+    return { ...reportOf(plan, prepare, undefined), unstarted, notes, usage };
   }
   order.phase('running');
   signal.throwIfAborted();
@@ -72,7 +72,7 @@ async function runCommands(
   const read = await clock.time('read', () => readReports(plan, finished.end, container.upper, reader, signal));
   const missing = read.tests.length === 0 || plan.reports.every(({ format }) => format === 'exit-status');
   return {
-    ...report(plan, prepare, finished),
+    ...reportOf(plan, prepare, finished),
     outcome: { name: plan.name, roles: plan.roles, end: finished.end, ...read },
     unstarted: missing ? unstartedCommand(plan.name, finished, plan.command, tests) : undefined,
     notes: [...notes, ...spawnerLost],
@@ -102,13 +102,13 @@ async function runPrepare(context: RunContext, container: GradingContainer): Pro
   return clock.time('prepare', () => runToEnd(container, command, prepare.timeout, order.signal));
 }
 
-function report(plan: PlannedRun, prepare: Finished | undefined, command: Finished | undefined) {
+export function reportOf(plan: PlannedRun, prepare: Finished | undefined, command: Finished | undefined) {
   const { name, roles, assurance } = plan;
   return { plan, run: { name, roles, assurance, prepare, command }, outcome: undefined, invalid: undefined };
 }
 
-function invalidRun(plan: PlannedRun, finding: InvalidFinding): RunReport {
-  const none = report(plan, undefined, undefined);
+export function invalidRun(plan: PlannedRun, finding: InvalidFinding): RunReport {
+  const none = reportOf(plan, undefined, undefined);
   return { ...none, invalid: finding, unstarted: undefined, notes: [], usage: undefined };
 }
 

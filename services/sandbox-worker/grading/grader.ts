@@ -1,6 +1,7 @@
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { Assurance, RoleName } from '../../shared/sample/verification-schema.ts';
 import type { Judgement, RunEnd } from '../../shared/verdict/outcome.ts';
+import type { InPlaceSession } from './in-place.ts';
 
 /**
  * Grades one submission in fresh containers. Throws for failures of the infrastructure and for a cancel only, and then
@@ -18,6 +19,8 @@ export interface GradingOrder {
   /** The id of the sample's image, built and pristine. */
   readonly image: string;
   readonly submission: StoredSubmission;
+  /** The session itself, for runs at SHARED; without it such a run rejects with SessionGone. */
+  readonly session?: InPlaceSession | undefined;
   /** Aborted: everything is killed and removed, then grade() rejects with the signal's reason. */
   readonly signal: AbortSignal;
   /** Told when a phase begins; a verification with several runs goes through them once for each. */

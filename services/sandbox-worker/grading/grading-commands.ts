@@ -25,6 +25,8 @@ export interface GradingCommands {
   readonly spawner: GuestCommand;
   prepare(command: Command): GuestCommand;
   tests(command: Command): GuestCommand;
+  /** In a session, which has neither the spawner nor the library. */
+  inPlace(command: Command): GuestCommand;
 }
 
 export function createGradingCommands(
@@ -35,7 +37,7 @@ export function createGradingCommands(
   const { workdir } = environment;
   const agent = { env: environmentOf(image, environment.env), workingDirectory: workdir, user: agentUser };
   // Nothing of the sample's or the image's variables, which may lead into the workspace.
-  const grader = {
+  const own = {
     PATH: graderPath,
     HOME: graderHome,
     // Not where the agent's processes can lay something in its way.
@@ -43,22 +45,19 @@ export function createGradingCommands(
     USER: 'grader',
     LOGNAME: 'grader',
     LANG: 'C.UTF-8',
-    ASSAY_ISOLATED: isolatedProgram,
-    ASSAY_LIB: libraryDirectory,
     ASSAY_REPORTS: reportsDirectory,
     ASSAY_TESTS: testsDirectory,
     ASSAY_WORKSPACE: workdir,
   };
+  const library = { ASSAY_ISOLATED: isolatedProgram, ASSAY_LIB: libraryDirectory };
+  const tests = (command: Command, env: Readonly<Record<string, string>>): GuestCommand => {
+    return { args: argumentsOf(command), env, workingDirectory: testsDirectory, user: graderUser, outputBytes };
+  };
   return {
     spawner: { ...agent, args: [isolatedProgram, 'serve', spawnerAddress], outputBytes: spawnerOutputBytes },
     prepare: (command) => ({ ...agent, args: argumentsOf(command), outputBytes }),
-    tests: (command) => ({
-      args: argumentsOf(command),
-      env: grader,
-      workingDirectory: testsDirectory,
-      user: graderUser,
-      outputBytes,
-    }),
+    tests: (command) => tests(command, { ...own, ...library }),
+    inPlace: (command) => tests(command, own),
   };
 }
 

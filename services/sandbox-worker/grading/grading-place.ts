@@ -1,13 +1,13 @@
-import { sessionUser } from '../docker/container-options.ts';
+import { grader, graderDirectory, sessionUser } from '../docker/container-options.ts';
 
 /** Whoever runs what comes from the submission. */
 export const agentUser = { uid: sessionUser.uid, gid: sessionUser.gid } as const;
 
 /** Whoever runs the tests. No image has it and nothing of a submission may belong to it. */
-export const graderUser = { uid: 64_990, gid: 64_990 } as const;
+export const graderUser = grader;
 
 /** Where the grader's files are in the container; it alone may look into its home. */
-export const graderHome = '/grader';
+export const graderHome = graderDirectory;
 export const testsDirectory = `${graderHome}/tests`;
 export const temporaryDirectory = `${graderHome}/tmp`;
 export const reportsDirectory = `${graderHome}/reports`;

@@ -71,7 +71,7 @@ const tooLarge: InvalidFinding = {
 };
 
 /** The disk is limited by the sample and was empty before: what fills it is the submission. */
-function isFull(error: unknown): boolean {
+export function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 }
 

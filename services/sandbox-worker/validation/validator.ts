@@ -1,4 +1,5 @@
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
+import { runsInPlace } from '../../shared/sample/run-plan.ts';
 import type { Verdict } from '../../shared/verdict/outcome.ts';
 import type { ContainerLimits } from '../docker/engine.ts';
 import { createSemaphore } from '../docker/semaphore.ts';
@@ -63,6 +64,10 @@ async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<Va
   const problems = new Set<string>();
   const signatures = new Map<CandidateName, string[]>();
   const candidates = candidatesOf(sample);
+  if (runsInPlace(sample.sample.verification)) {
+    problems.add('a run is at SHARED, in the session itself, and a validation has none; it cannot be put to the test');
+    return { valid: false, flakeRate: 0, gradings: 0, problems: [...problems] };
+  }
   if (sample.sample.oracle === undefined) problems.add('it has no oracle, so nothing shows that it can be solved');
   for (const candidate of candidates) {
     const submission = await submissionOf(deps, sample, image, candidate, signal).catch((error: unknown) => {

@@ -8,6 +8,7 @@ import type { VerificationStore } from '../../shared/store/verification-store.ts
 import type { VerificationChange } from '../../shared/verification/verification-change.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { Graded, Grader, GradingPhase, StoredSubmission } from '../grading/grader.ts';
+import { type InPlaceSession, SessionGone } from '../grading/in-place.ts';
 import type { LocalSubmission, SubmissionStore } from '../submission/submission-store.ts';
 import { resultOf, summaryOf } from './verification-result.ts';
 
@@ -18,6 +19,8 @@ export interface AttemptDeps {
   readonly samples: { folder(contentDigest: string): Promise<SampleFolder> };
   readonly images: { ensure(sample: SampleFolder, progress?: undefined, signal?: AbortSignal): Promise<string> };
   readonly grader: Grader;
+  /** The session of a verification with a run at SHARED. */
+  readonly session?: (project: string, sessionId: string) => InPlaceSession;
 }
 
 /** Why an attempt stops before its end. */
@@ -82,7 +85,7 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
       .catch(() => {});
   };
   const grade = async (record: VerificationRecord): Promise<{ graded: Graded; sample: SampleFolder }> => {
-    const { verificationId, digests } = verificationOf(record);
+    const { verificationId, sessionId, digests } = verificationOf(record);
     const digest = digests?.submission ?? '';
     const { signal } = stopped;
     const sample = await deps.samples.folder(digests?.sample ?? '');
@@ -102,6 +105,7 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
       const graded = await deps.grader.grade({
         ...{ verificationId, sample, image, signal },
         submission: { ...(await fetch(digest)), ...whole },
+        session: record.inPlaceWorkerId === '' ? undefined : deps.session?.(record.project, sessionId),
         phase: (phase) => tell(record.project, verificationId, phase),
       });
       return { graded, sample };
@@ -155,6 +159,7 @@ async function patiently<T>(write: () => Promise<T>, signal: AbortSignal): Promi
 
 /** What is told of a failure: the message of one that is ours, and no more of others than that they happened. */
 export function describeFailure(error: unknown): string {
-  if (error instanceof FailedAttempt || error instanceof DomainError) return error.message;
+  const told = [FailedAttempt, DomainError, SessionGone].some((kind) => error instanceof kind);
+  if (told && error instanceof Error) return error.message;
   return `the worker failed (${error instanceof Error ? error.message : String(error)})`;
 }

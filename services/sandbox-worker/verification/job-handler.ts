@@ -10,6 +10,7 @@ import type { JobDelivery, JobSource } from '../../shared/store/job-queue.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
 import type { VerificationChange } from '../../shared/verification/verification-change.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { SessionGone } from '../grading/in-place.ts';
 import type { Meter } from '../meter.ts';
 import {
   type Attempt,
@@ -88,6 +89,9 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     }
     const { status, cancelRequested, attempts } = verificationOf(found.value);
     if (isFinal(status)) return conclude(found, delivery);
+    const { inPlaceWorkerId } = found.value;
+    // Another worker has the session; nothing was tried here.
+    if (inPlaceWorkerId !== '' && inPlaceWorkerId !== deps.workerId) return delivery.nak(firstPauseMs);
     if (await isCopy(found.value, delivery)) return delivery.ack();
     if (cancelRequested) return finish(delivery, found.value, { type: 'cancelled', atMs: Date.now() });
     if (attempts >= deps.attempts) {
@@ -154,7 +158,10 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     }
     const message = describeFailure(error);
     log.warn({ verification_id: verificationId, attempts, err: error }, 'an attempt to grade failed');
-    if (attempts >= deps.attempts) return giveUp(delivery, record, `${attempts} attempts failed: ${message}`);
+    const hopeless = error instanceof SessionGone;
+    if (hopeless || attempts >= deps.attempts) {
+      return giveUp(delivery, record, hopeless ? message : `${attempts} attempts failed: ${message}`);
+    }
     await store.change(project, verificationId, { type: 'returned', claim, message, counts: true });
     delivery.nak(Math.min(firstPauseMs * 2 ** (attempts - 1), longestPauseMs));
   };

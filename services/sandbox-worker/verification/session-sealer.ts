@@ -4,7 +4,7 @@ import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
 import type { SealSubmissionResponseSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
-import { needsWhole, weakest } from '../../shared/sample/run-plan.ts';
+import { needsWhole, runsInPlace, weakest } from '../../shared/sample/run-plan.ts';
 import type { Meter } from '../meter.ts';
 import type { SampleCache } from '../sample/sample-cache.ts';
 import type { SampleImages } from '../sample/sample-images.ts';
@@ -20,6 +20,8 @@ export interface SessionSealerDeps {
   readonly images: Pick<SampleImages, 'builtDigest'>;
   readonly sealer: Sealer;
   readonly meter: Pick<Meter, 'stoodStill'>;
+  /** Whether this worker grades; a run at SHARED can be made by no other. */
+  readonly grades: boolean;
 }
 
 /** Seals what a session has changed, by the rules of its sample. */
@@ -41,6 +43,11 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     const assurance = assuranceOf(folder);
     checkAssurance(assurance, required, folder);
     const { environment, verification } = folder.sample;
+    const inPlace = runsInPlace(verification);
+    if (inPlace && !deps.grades) {
+      const message = `${sample.dataset}/${sample.sampleId} runs tests in the session itself (SHARED), and its worker does not grade`;
+      throw new DomainError('VERIFICATION_NOT_OFFERED', message);
+    }
     const rules = rulesOf(environment.workdir, verification);
     const sealed = await sealer.seal(sandboxes.sealSource(project, sessionId), rules, needsWhole(verification));
     meter.stoodStill(sealed.stillMs / 1_000);
@@ -49,13 +56,14 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     const pause = durationFromMs(Math.round(sealed.stillMs));
     if (sealed.kind === 'invalid') {
       const { reason, message } = sealed.finding;
-      return { digests, submission: { pause }, assurance, violation: `${reason}: ${message}` };
+      return { digests, submission: { pause }, assurance, inPlace, violation: `${reason}: ${message}` };
     }
     const { digest, whole = '', bytes, files, deletions } = sealed;
     return {
       digests: { ...digests, submission: digest, fileSystem: whole },
       submission: { bytes: BigInt(bytes), files, deletions, pause },
       assurance,
+      inPlace,
     };
   };
 }

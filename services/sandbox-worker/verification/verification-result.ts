@@ -58,6 +58,10 @@ export function resultOf({ judgement, runs, ...graded }: Graded, { sample }: Sam
     reward: judgement.reward,
     tests: told.map(rowOf),
     omittedTests: omitted,
+    roles: roleNames.flatMap((role) => {
+      const found = sample.verification[role];
+      return found === undefined ? [] : [{ role, assurance: Assurance[found.assurance] }];
+    }),
     phases: graded.phases.map(({ name, ms }) => ({ phase: name, duration: durationFromMs(Math.round(ms)) })),
     cpuTime: durationFromMs(Math.round(graded.cpuMs)),
     peakMemoryBytes: BigInt(Math.round(graded.peakMemoryBytes)),

@@ -19,9 +19,12 @@ import type { Validator } from '../validation/validator.ts';
 import { createWorkerValidation } from '../validation/worker-validation.ts';
 import { createJobHandler } from './job-handler.ts';
 import { startJobLoop } from './job-loop.ts';
+import { createSessionPlaces } from './session-places.ts';
 import { createSessionSealer, type SessionSealer } from './session-sealer.ts';
 import { createSharedSubmissions } from './shared-submissions.ts';
 import { createVerificationLog } from './verification-log.ts';
+
+const sweepMs = 60_000;
 
 /** What the worker does for verifications: it seals those of its sessions, and grades those of anybody's. */
 export interface WorkerVerifications {
@@ -82,13 +85,15 @@ export async function createWorkerVerifications(
   });
   const gradings = createWorkerGradings({ ...deps, config, threads });
   const ackWaitMs = config.ASSAY_JOB_ACK_SECONDS * 1_000;
-  const jobs = createNatsJobSource({ broker, ackWaitMs });
+  const jobs = createNatsJobSource({ broker, ackWaitMs, workerId });
+  const places = createSessionPlaces({ engine, sandboxes, records, log });
   const handler =
     gradings &&
     createJobHandler({
       ...{ store, results, submissions, jobs, workerId, ackWaitMs, meter, log, grader: gradings.grader },
       samples: samples.cache,
       images: samples.images,
+      session: places.of,
       attempts: config.ASSAY_VERIFICATION_ATTEMPTS,
     });
   const tell = createVerificationLog(() => sandboxes.live);
@@ -110,17 +115,29 @@ export async function createWorkerVerifications(
     void catchUp().catch((error) => log.warn({ err: error }, 'the verifications could not be looked through'));
   const unfollow = broker.onConnectionChange((connected) => connected && caughtUp());
   let loop: ReturnType<typeof startJobLoop> | undefined;
+  /** Also for sessions that are taken up later. */
+  const sweeping = setInterval(() => void places.sweep(), sweepMs).unref();
   return {
-    seal: createSessionSealer({ sandboxes, records, samples: samples.cache, images, sealer, meter }),
+    seal: createSessionSealer({
+      sandboxes,
+      records,
+      samples: samples.cache,
+      images,
+      sealer,
+      meter,
+      grades: gradings !== undefined,
+    }),
     validate,
     capabilities: gradings === undefined ? [] : ['verification'],
     async start() {
       await gradings?.sweep();
+      await places.sweep();
       caughtUp();
       if (handler !== undefined) loop = startJobLoop({ jobs, handler, slots: config.ASSAY_VERIFICATION_SLOTS, log });
     },
     stop: async () => loop?.stop(),
     async close() {
+      clearInterval(sweeping);
       unfollow();
       unwatch();
       await gradings?.close();

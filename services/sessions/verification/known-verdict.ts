@@ -15,6 +15,7 @@ export function knownVerdict(
   if (digests.submission === '') return undefined;
   return records.find((record) => {
     const { status, result, reusedFrom, digests: of } = verificationOf(record);
+    if (record.inPlaceWorkerId !== '') return false;
     if (status !== VerificationStatus.COMPLETED || result?.trainable !== true || reusedFrom !== '') return false;
     return (
       of?.submission === digests.submission &&

@@ -4,6 +4,7 @@ import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/
 import {
   type RegradeSubmissionRequest,
   RegradeSubmissionRequestSchema,
+  type Verification,
   VerificationSchema,
   VerificationStatus,
 } from '../../../gen/assay/v1/verification_pb.js';
@@ -27,7 +28,9 @@ export type Regrader = (project: string, request: RegradeSubmissionRequest) => P
 
 export function createRegrader({ verifications, once, isKept, provide, nowMs }: RegraderDeps): Regrader {
   return async (project, request) => {
-    const earlier = verificationOf(await verifications.fresh(project, request.verificationId));
+    const record = await verifications.fresh(project, request.verificationId);
+    const earlier = verificationOf(record);
+    if (record.inPlaceWorkerId !== '') throw gradedInPlace(earlier);
     return once(project, RegradeSubmissionRequestSchema, request, async (verificationId, requestDigest) => {
       const { digests, submission, sessionId, dataset, sampleId, sampleVersion, assurance } = clone(
         VerificationSchema,
@@ -52,6 +55,11 @@ export function createRegrader({ verifications, once, isKept, provide, nowMs }: 
       });
     });
   };
+}
+
+function gradedInPlace({ verificationId, sessionId }: Verification): DomainError {
+  const message = `verification ${verificationId} ran tests in session ${sessionId} itself (SHARED), which no submission holds; start another one on the session while it is open`;
+  return new DomainError('GRADED_IN_PLACE', message, { verification_id: verificationId, session_id: sessionId });
 }
 
 function notKept(verificationId: string, digest: string): DomainError {

@@ -48,6 +48,8 @@ export function createVerificationStarter(deps: VerificationStarterDeps): Verifi
     const message = `session ${sessionId} was made from no sample, so there is nothing to grade it by; create one with dataset and sample_id`;
     throw new DomainError('NO_SAMPLE', message, { session_id: sessionId });
   };
+  const workerOf = async (project: string, sessionId: string): Promise<string> =>
+    sessionOf(await sessions.find(project, sessionId)).workerId;
   return (project, request, signal) =>
     deps.once(project, StartVerificationRequestSchema, request, async (verificationId, requestDigest) => {
       const { sessionId, requiredAssurance } = request;
@@ -59,10 +61,13 @@ export function createVerificationStarter(deps: VerificationStarterDeps): Verifi
       const sealed = await client.call(address, WorkerService.method.sealSubmission, order, options);
       const record = pendingRecord(sample, sealed, deps.nowMs());
       Object.assign(record, { project, requestDigest });
+      if (sealed.inPlace) record.inPlaceWorkerId = await workerOf(project, sessionId);
       Object.assign(record.verification ?? {}, { verificationId, sessionId });
       if (sealed.violation !== '') return invalidRecord(record, sealed.violation);
       const digests = create(VerificationDigestsSchema, sealed.digests);
-      const known = request.force ? undefined : knownVerdict(await verifications.ofProject(project), digests);
+      // What a session is like beside its files no digest tells.
+      const known =
+        request.force || sealed.inPlace ? undefined : knownVerdict(await verifications.ofProject(project), digests);
       return known === undefined ? record : reuse(record, known);
     });
 }

@@ -35,7 +35,10 @@ export function createVerificationOnce(deps: VerificationOnceDeps): Verification
     const made = await quota(project, async () => verifications.create(await make(verificationId, digest)));
     if (made === undefined) return checkSame(await verifications.fresh(project, verificationId), digest);
     if (!isFinal(verificationOf(made).status)) {
-      await queue.publish(project, verificationId).catch((error) => deps.onUnqueued(error, verificationId));
+      const { inPlaceWorkerId } = made;
+      await queue
+        .publish(project, verificationId, inPlaceWorkerId)
+        .catch((error) => deps.onUnqueued(error, verificationId));
     }
     return made;
   };

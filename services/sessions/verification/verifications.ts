@@ -54,6 +54,6 @@ export function openVerifications(deps: VerificationsDeps): VerificationServiceD
     regrade: createRegrader({ verifications, once, isKept: createNatsSubmissionLookup(broker), provide, nowMs }),
     list: createVerificationLister(verifications, tokens),
     watch: createVerificationWatcher(verifications),
-    close: keepJobs({ verifications, queue, everyMs: deps.sweepMs, log }),
+    close: keepJobs({ verifications, queue, sessions, everyMs: deps.sweepMs, log }),
   };
 }

@@ -50,6 +50,11 @@ export function needsWhole(verification: Verification): boolean {
   return planRuns(verification).some(({ assurance }) => assurance === 'FORK');
 }
 
+/** Whether a run takes place in the session itself. */
+export function runsInPlace(verification: Verification): boolean {
+  return planRuns(verification).some(({ assurance }) => assurance === 'SHARED');
+}
+
 /** The weakest of some levels; the strongest there is where none is given. */
 export function weakest(levels: readonly Assurance[]): Assurance {
   return levels.reduce<Assurance>(

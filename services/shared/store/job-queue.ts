@@ -1,14 +1,14 @@
 /** The work queue of verification jobs, for those who put jobs in. */
 export interface JobQueue {
-  /** Puts the job in; the same one again within the queue's window is dropped. */
-  publish(project: string, verificationId: string): Promise<void>;
+  /** Puts the job in, for one worker where it is named; the same one again within the queue's window is dropped. */
+  publish(project: string, verificationId: string, workerId?: string): Promise<void>;
   /** Whether the queue has a job for it that nobody has acknowledged. */
-  holds(project: string, verificationId: string): Promise<boolean>;
+  holds(project: string, verificationId: string, workerId?: string): Promise<boolean>;
 }
 
 /** The same queue for those who take jobs out. */
 export interface JobSource {
-  /** Projects that have jobs, taken or not. */
+  /** Projects that have jobs, taken or not; the jobs that are for this worker alone count as one project more. */
   projects(): Promise<string[]>;
   /** The next job of a project, if one waits. It comes again if it is not kept alive or acknowledged in time. */
   take(project: string): Promise<JobDelivery | undefined>;

@@ -10,31 +10,41 @@ import { storeUnavailable } from './store-error.ts';
 
 const prefix = 'assay.jobs';
 
-/** Jobs on the work queue `ASSAY_JOBS`, under `assay.jobs.<project>.<verification id>`. */
+/** In the place of a project: jobs for one worker. No project has such a name. */
+const workerQueue = 'worker_';
+
+/** Jobs on the work queue `ASSAY_JOBS`, under `assay.jobs.<project or worker>.<verification id>`. */
 export function createNatsJobQueue(broker: Broker): JobQueue {
   return {
-    async publish(project, verificationId) {
+    async publish(project, verificationId, workerId = '') {
       const job = create(VerificationJobSchema, { project, verificationId });
-      const subject = `${prefix}.${project}.${verificationId}`;
+      const subject = subjectOf(project, verificationId, workerId);
       const bytes = toBinary(VerificationJobSchema, job);
       await answered(broker, () => broker.js.publish(subject, bytes, { msgID: verificationId }));
     },
-    holds: (project, verificationId) =>
+    holds: (project, verificationId, workerId = '') =>
       finds(broker, (manager) =>
-        manager.streams.getMessage(jobStream.name, { last_by_subj: `${prefix}.${project}.${verificationId}` }),
+        manager.streams.getMessage(jobStream.name, { last_by_subj: subjectOf(project, verificationId, workerId) }),
       ),
   };
+}
+
+function subjectOf(project: string, verificationId: string, workerId: string): string {
+  return `${prefix}.${workerId === '' ? project : `${workerQueue}${workerId}`}.${verificationId}`;
 }
 
 export interface NatsJobSourceOptions {
   readonly broker: Broker;
   /** A job that is neither kept alive nor acknowledged for this long comes again. */
   readonly ackWaitMs: number;
+  /** Who takes the jobs. */
+  readonly workerId: string;
 }
 
 /** One durable consumer for each project, asked by whoever has a free slot. */
-export function createNatsJobSource({ broker, ackWaitMs }: NatsJobSourceOptions): JobSource {
+export function createNatsJobSource({ broker, ackWaitMs, workerId }: NatsJobSourceOptions): JobSource {
   const known = new Set<string>();
+  const isForOthers = (name: string): boolean => name.startsWith(workerQueue) && name !== `${workerQueue}${workerId}`;
 
   const ensureConsumer = async (project: string): Promise<void> => {
     if (known.has(project)) return;
@@ -57,7 +67,7 @@ export function createNatsJobSource({ broker, ackWaitMs }: NatsJobSourceOptions)
       answered(broker, async () => {
         const manager = await broker.js.jetstreamManager(false);
         const { state } = await manager.streams.info(jobStream.name, { subjects_filter: `${prefix}.>` });
-        return [...new Set(Object.keys(state.subjects ?? {}).map(projectOf))];
+        return [...new Set(Object.keys(state.subjects ?? {}).map(projectOf))].filter((name) => !isForOthers(name));
       }),
     take: (project) =>
       answered(broker, async () => {
@@ -79,7 +89,7 @@ export function createNatsJobSource({ broker, ackWaitMs }: NatsJobSourceOptions)
     onJob(listener) {
       const subscription = broker.connection.subscribe(`${prefix}.>`, {
         callback: (error, message) => {
-          if (error === null) listener(projectOf(message.subject));
+          if (error === null && !isForOthers(projectOf(message.subject))) listener(projectOf(message.subject));
         },
       });
       return () => subscription.unsubscribe();

@@ -36,6 +36,8 @@ function strip(result: VerificationResult): void {
   result.skips = [];
   result.tests = [];
   result.notes = [];
+  // That there are traps is nobody's business but the graders'.
+  result.roles = result.roles.filter(({ role }) => role !== 'sentinel_fail');
   result.stdout = new Uint8Array();
   result.stderr = new Uint8Array();
   result.stdoutOmittedBytes = 0n;

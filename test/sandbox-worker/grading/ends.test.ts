@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, test } from 'vitest';
+import { SessionGone } from '../../../services/sandbox-worker/grading/in-place.ts';
 import { plainHeader } from '../../../services/sandbox-worker/submission/submission-format.ts';
 import { encodeHeader, padding } from '../../../services/sandbox-worker/submission/tar-header.ts';
 import { nothingLeft } from '../docker/scratch-host.ts';
@@ -176,13 +177,10 @@ for place in ('192.0.2.1', 9), ('2001:db8::1', 9):
     expect(judgement).toMatchObject({ verdict: 'FAILED', trainable: true });
   });
 
-  test('ends as SAMPLE_BROKEN at SHARED, which needs the session', async () => {
-    const assurance = 'SHARED';
-    const weak = { ...role, assurance };
+  test('cannot be made at SHARED without the session', async () => {
+    const weak = { ...role, assurance: 'SHARED' };
     const small = await all.sample({ command: passing, reports: tap, fail_to_pass: weak }, { none: '' });
-    const { judgement, runs } = await all.grade(small, 'true');
-    expect(judgement).toMatchObject({ verdict: 'SAMPLE_BROKEN', assurance });
-    expect(runs).toEqual([]);
+    await expect(all.grade(small, 'true')).rejects.toBeInstanceOf(SessionGone);
   });
 
   test('keeps the beginning and the end of a long output', async () => {

@@ -37,7 +37,7 @@ const digest = `sha256:${'0'.repeat(64)}`;
 
 export async function startGradingWorker(options: GradingWorkerOptions): Promise<GradingWorker> {
   const { broker, grade, workerId = 'worker-a', slots = 2, ackWaitMs = 1_000, attempts = 3 } = options;
-  const jobs = createNatsJobSource({ broker, ackWaitMs });
+  const jobs = createNatsJobSource({ broker, ackWaitMs, workerId });
   const log = createLog('test', 'silent');
   const store = options.store ?? storeOn(broker);
   const handler = createJobHandler({

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { VerificationJobSchema } from '../../../gen/assay/events/v1/records_pb.js';
 import { Verdict, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import type { GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
+import { SessionGone } from '../../../services/sandbox-worker/grading/in-place.ts';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
 import { createNatsJobQueue, createNatsJobSource } from '../../../services/shared/store/nats-job-queue.ts';
 import { createNatsResultReader } from '../../../services/shared/store/nats-result-store.ts';
@@ -14,6 +15,7 @@ import {
   type GradingWorkerOptions,
   graded,
   queue,
+  recordOf,
   startGradingWorker,
   storeOn,
 } from './grading-worker.ts';
@@ -47,7 +49,7 @@ async function start(grade: GradingWorkerOptions['grade'], more: Partial<Grading
   return worker;
 }
 
-const jobs = () => createNatsJobSource({ broker, ackWaitMs: 1_000 });
+const jobs = () => createNatsJobSource({ broker, ackWaitMs: 1_000, workerId: 'worker-a' });
 const queueIsEmpty = () => vi.waitFor(async () => expect(await jobs().projects()).toEqual([]), 5_000);
 
 describe('a job', () => {
@@ -199,7 +201,7 @@ describe('a worker', () => {
   test('that dies leaves its job to the next, and what it says later counts for nothing', async () => {
     await queue(broker, 'p', id);
     // Taken and claimed, and then nothing more: what a process that was killed leaves behind.
-    const dead = await createNatsJobSource({ broker, ackWaitMs: 1_000 }).take('p');
+    const dead = await createNatsJobSource({ broker, ackWaitMs: 1_000, workerId: 'worker-a' }).take('p');
     const claim = {
       type: 'claimed',
       claim: 'dead',
@@ -247,6 +249,34 @@ describe('a worker', () => {
     expect((await storeOn(broker).get('p', id))?.value.verification?.status).toBe(VerificationStatus.PENDING);
     await start(async () => graded(), { workerId: 'worker-b' });
     expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attempts: 1 });
+  });
+
+  test('leaves a job alone that only another can do, without an attempt', async () => {
+    const record = recordOf('p', id);
+    record.inPlaceWorkerId = 'worker-b';
+    await storeOn(broker).create(record);
+    await createNatsJobQueue(broker).publish('p', id);
+    const first = await start(endless, { workerId: 'worker-a' });
+    // It has passed through its hands once it is not there for the taking.
+    await vi.waitFor(async () => expect(await jobs().take('p')).toBeUndefined(), { timeout: 5_000 });
+    expect(first.running).toBe(0);
+    await start(async () => graded(), { workerId: 'worker-b' });
+    expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attempts: 1 });
+  });
+
+  test('gives up at once where the session is gone in which the tests were to run', async () => {
+    await start(async () => {
+      throw new SessionGone('session s ended');
+    });
+    await queue(broker, 'p', id);
+    const verification = await ended(broker, 'p', id);
+    expect(verification).toMatchObject({ status: VerificationStatus.ERROR, attempts: 1 });
+    expect(verification.result).toMatchObject({
+      verdict: Verdict.INFRA_ERROR,
+      reason: 'session s ended',
+      trainable: false,
+    });
+    await queueIsEmpty();
   });
 
   test('takes from every project in turn', async () => {

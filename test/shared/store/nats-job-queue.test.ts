@@ -27,7 +27,7 @@ afterAll(async () => {
   await nats.stop();
 });
 
-const source = (ackWaitMs = 30_000) => createNatsJobSource({ broker, ackWaitMs });
+const source = (ackWaitMs = 30_000) => createNatsJobSource({ broker, ackWaitMs, workerId: 'wrk-a' });
 
 describe('the work queue', () => {
   test('gives a job to one taker, and keeps it until that one has acknowledged it', async () => {
@@ -47,6 +47,23 @@ describe('the work queue', () => {
     expect(await queue.holds('one', 'ver_a')).toBe(false);
     expect(await source().has(job?.sequence ?? 0n)).toBe(false);
     expect(await source().projects()).toEqual([]);
+  });
+
+  test('gives a job that is for one worker to no other', async () => {
+    const queue = createNatsJobQueue(broker);
+    const other = createNatsJobSource({ broker, ackWaitMs: 30_000, workerId: 'wrk-b' });
+    const heard: string[] = [];
+    const unhear = other.onJob((project) => heard.push(project));
+    await queue.publish('alone', 'ver_alone', 'wrk-a');
+    expect(await queue.holds('alone', 'ver_alone', 'wrk-a')).toBe(true);
+    expect(await queue.holds('alone', 'ver_alone')).toBe(false);
+    expect(await other.projects()).toEqual([]);
+    expect(await source().projects()).toEqual(['worker_wrk-a']);
+    const job = await source().take('worker_wrk-a');
+    expect(fromBinary(VerificationJobSchema, job?.data ?? new Uint8Array())).toMatchObject({ project: 'alone' });
+    await job?.ack();
+    expect(heard).toEqual([]);
+    unhear();
   });
 
   test('brings a job again that was given back or left lying, under the same place', async () => {

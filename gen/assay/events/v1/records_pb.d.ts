@@ -205,6 +205,13 @@ export declare type VerificationRecord = Message<"assay.events.v1.VerificationRe
    * @generated from field: uint64 job_sequence = 6;
    */
   jobSequence: bigint;
+
+  /**
+   * The worker that has the session and so alone can do the job, because a run is at SHARED. Empty: any worker may.
+   *
+   * @generated from field: string in_place_worker_id = 7;
+   */
+  inPlaceWorkerId: string;
 };
 
 /**
@@ -214,7 +221,7 @@ export declare type VerificationRecord = Message<"assay.events.v1.VerificationRe
 export declare const VerificationRecordSchema: GenMessage<VerificationRecord>;
 
 /**
- * VerificationJob is a message of the work queue `ASSAY_JOBS`, under `assay.jobs.<project>.<verification id>`, its message id being the verification's id. What is to
+ * VerificationJob is a message of the work queue `ASSAY_JOBS`, under `assay.jobs.<project>.<verification id>`, or for one worker alone `assay.jobs.worker_<worker id>.<verification id>`, its message id being the verification's id. What is to
  * be done stands in the record.
  *
  * @generated from message assay.events.v1.VerificationJob

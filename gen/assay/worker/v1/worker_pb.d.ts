@@ -1711,6 +1711,13 @@ export declare type SealSubmissionResponse = Message<"assay.worker.v1.SealSubmis
    * @generated from field: string violation = 4;
    */
   violation: string;
+
+  /**
+   * Whether a run is at SHARED, so that this worker alone can grade it.
+   *
+   * @generated from field: bool in_place = 5;
+   */
+  inPlace: boolean;
 };
 
 /**

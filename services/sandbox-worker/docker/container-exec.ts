@@ -1,0 +1,94 @@
+import type { Duplex } from 'node:stream';
+import { Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import type Docker from 'dockerode';
+import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
+
+export interface ExecSpec {
+  readonly args: readonly string[];
+  /** All of them: nothing of the container's own variables is given on. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly workingDirectory: string;
+  readonly user: { readonly uid: number; readonly gid: number };
+  stdout(data: Buffer): void;
+  stderr(data: Buffer): void;
+}
+
+/** A program in a container that is none of its guest's. */
+export interface ContainerExec {
+  /** Its exit code as a shell would tell it; undefined while it runs. */
+  exitCode(): Promise<number | undefined>;
+  /** Resolves when nobody holds its output open any more. */
+  readonly drained: Promise<void>;
+  /** Reads no more of its output. The program goes on. */
+  release(): void;
+}
+
+/** What the engine's runtime says of a program that it could not start. */
+const notStarted = /OCI runtime exec failed|executable file not found|no such file or directory/;
+const pausedTries = 100;
+const pausedPauseMs = 100;
+
+/** Starts a program as a user of its own, confined as the container is. */
+export async function execInContainer(docker: Docker, id: string, spec: ExecSpec): Promise<ContainerExec> {
+  for (let left = pausedTries; ; left -= 1) {
+    try {
+      return await start(docker, id, spec);
+    } catch (error) {
+      if (notStarted.test(saidBy(error))) return unstarted(spec, saidBy(error));
+      // It stands still for a moment, for example because it is being sealed.
+      const paused = statusOf(error) === 409 && saidBy(error).includes('paused');
+      if (!paused || left === 0) throw engineFailed(`starting a program in container ${id}`, error);
+    }
+    await delay(pausedPauseMs);
+  }
+}
+
+async function start(docker: Docker, id: string, spec: ExecSpec): Promise<ContainerExec> {
+  const container = docker.getContainer(id);
+  const { Config } = await container.inspect();
+  const set = Object.entries(spec.env).map(([name, value]) => `${name}=${value}`);
+  // A bare name takes a variable away, above all the secret of the guest.
+  const taken = [...(Config.Env ?? []), 'HOSTNAME=']
+    .map((variable) => variable.slice(0, variable.indexOf('=')))
+    .filter((name) => !Object.hasOwn(spec.env, name));
+  const exec = await container.exec({
+    Cmd: [...spec.args],
+    Env: [...set, ...taken],
+    WorkingDir: spec.workingDirectory,
+    User: `${spec.user.uid}:${spec.user.gid}`,
+    AttachStdin: false,
+    AttachStdout: true,
+    AttachStderr: true,
+    Tty: false,
+    Privileged: false,
+  });
+  const stream: Duplex = await exec.start({ hijack: true, stdin: false, Tty: false });
+  const drained = new Promise<void>((resolve) => {
+    for (const event of ['end', 'close', 'error']) stream.once(event, () => resolve());
+  });
+  docker.modem.demuxStream(stream, sink(spec.stdout), sink(spec.stderr));
+  return {
+    drained,
+    async exitCode() {
+      const { Running, ExitCode } = await exec.inspect();
+      return Running ? undefined : (ExitCode ?? undefined);
+    },
+    release: () => void stream.destroy(),
+  };
+}
+
+function sink(take: (data: Buffer) => void): Writable {
+  return new Writable({
+    write(data: Buffer, _encoding, done) {
+      take(data);
+      done();
+    },
+  });
+}
+
+/** What a shell would say of it. */
+function unstarted(spec: ExecSpec, said: string): ContainerExec {
+  spec.stderr(Buffer.from(`${said}\n`));
+  return { exitCode: async () => 127, drained: Promise.resolve(), release() {} };
+}

@@ -1,0 +1,117 @@
+import { lstatSync, type Stats } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { ContainerExec } from '../docker/container-exec.ts';
+import type { Engine } from '../docker/engine.ts';
+import { removeFilesOf, removeTree } from '../docker/user-files.ts';
+import { killUser, processesOf } from '../docker/user-processes.ts';
+import type { Finished } from '../grading/command-outcome.ts';
+import { abortable } from '../grading/grading-container.ts';
+import { graderHome, graderUser } from '../grading/grading-place.ts';
+import type { GuestCommand } from '../grading/guest-commands.ts';
+import type { SessionPlace } from '../grading/in-place.ts';
+import { createOutputKeeper } from '../grading/kept-output.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { Sandboxes } from '../sandbox/sandboxes.ts';
+
+export interface PlaceDeps {
+  readonly engine: Pick<Engine, 'exec' | 'layer' | 'pid'>;
+  readonly sandboxes: Pick<Sandboxes, 'live' | 'sealSource'>;
+}
+
+/** How often the engine is asked whether a program runs still. */
+const lookMs = 100;
+const drainMs = 2_000;
+
+/** A session as a place for tests. What they leave is taken away by clearPlace(). */
+export async function openPlace(deps: PlaceDeps, sandbox: Sandbox, signal: AbortSignal): Promise<SessionPlace> {
+  const { merged, upper } = await deps.engine.layer(sandbox.file.containerId);
+  checkRoot(merged);
+  return { merged, upper, run: (command, seconds) => runIn(deps, sandbox, command, seconds, signal) };
+}
+
+async function runIn(
+  deps: PlaceDeps,
+  sandbox: Sandbox,
+  command: GuestCommand,
+  timeoutSeconds: number,
+  signal: AbortSignal,
+): Promise<Finished> {
+  const stdout = createOutputKeeper(command.outputBytes);
+  const stderr = createOutputKeeper(command.outputBytes);
+  const takers = { stdout: (data: Buffer) => stdout.take(data), stderr: (data: Buffer) => stderr.take(data) };
+  while (sandbox.paused) await abortable(signal, delay(lookMs));
+  signal.throwIfAborted();
+  const program = await deps.engine.exec(sandbox.file.containerId, { ...command, ...takers });
+  try {
+    const { code, ranMs } = await untilEnd(program, sandbox, timeoutSeconds * 1_000, signal);
+    await endProcesses(deps, sandbox);
+    await Promise.race([program.drained, delay(drainMs)]);
+    const end = code === undefined ? ({ kind: 'timed_out' } as const) : ({ kind: 'exited', code } as const);
+    return { end, durationMs: ranMs, stdout: stdout.kept(), stderr: stderr.kept(), refusal: undefined };
+  } finally {
+    program.release();
+  }
+}
+
+/** While the session stands still no time passes for its tests. */
+async function untilEnd(program: ContainerExec, sandbox: Sandbox, timeoutMs: number, signal: AbortSignal) {
+  let ranMs = 0;
+  for (let last = performance.now(); ; ) {
+    const code = await abortable(signal, program.exitCode());
+    const now = performance.now();
+    if (!sandbox.paused && !sandbox.still) ranMs += now - last;
+    last = now;
+    if (code !== undefined || ranMs >= timeoutMs) return { code, ranMs };
+    // Tests that run are a use of the session.
+    sandbox.activeMs = Date.now();
+    await abortable(signal, delay(lookMs));
+  }
+}
+
+/** Ends the grader's processes in a session and takes its files away, wherever they lie; nothing else is touched. */
+export async function clearPlace(deps: PlaceDeps, sandbox: Sandbox): Promise<void> {
+  try {
+    await endProcesses(deps, sandbox);
+  } finally {
+    const { merged } = await deps.engine.layer(sandbox.file.containerId);
+    if (isOurs(join(merged, graderHome))) await removeTree(join(merged, graderHome));
+    await removeFilesOf(graderUser.uid, merged);
+    if (sandbox.pid !== undefined) await removeFilesOf(graderUser.uid, `/proc/${sandbox.pid}/root/dev/shm`);
+  }
+}
+
+export function hasLeftovers({ pid }: Sandbox): boolean {
+  if (pid === undefined) return false;
+  return isOurs(`/proc/${pid}/root${graderHome}`) || processesOf(pid, graderUser.uid).length > 0;
+}
+
+async function endProcesses({ engine, sandboxes }: PlaceDeps, sandbox: Sandbox): Promise<void> {
+  const { project, sessionId, file } = sandbox;
+  const pid = sandbox.pid ?? (await engine.pid(file.containerId));
+  if (pid === undefined) return;
+  const { whileStill } = sandboxes.sealSource(project, sessionId);
+  await killUser(pid, graderUser.uid, whileStill).catch((error: unknown) => {
+    // What is frozen ends when it is thawed.
+    if (!sandbox.paused) throw error;
+  });
+}
+
+/** No image has this user, and no agent can be it. */
+function isOurs(path: string): boolean {
+  return look(path)?.uid === graderUser.uid;
+}
+
+/** Where somebody else could exchange the grader's folder, the worker would write wherever he likes. */
+function checkRoot(merged: string): void {
+  const root = lstatSync(merged);
+  const taken = look(join(merged, graderHome)) !== undefined;
+  if (root.uid === 0 && (root.mode & 0o022) === 0 && !taken) return;
+  const found = taken ? `has a ${graderHome} of its own` : 'lets others than root write to /';
+  throw new DomainError('INTERNAL', `the image ${found}, so no tests can be placed in the session; use another`);
+}
+
+function look(path: string): Stats | undefined {
+  return lstatSync(path, { throwIfNoEntry: false });
+}
