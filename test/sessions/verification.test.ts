@@ -167,7 +167,7 @@ describe('tests that run in the session itself', () => {
 
   test('end in an error of ours where the session has ended, though no worker says so', async () => {
     const verification = {
-      ...{ verificationId: 'ver_01h455vb4pex5vsknk084sn02r', status: VerificationStatus.PENDING },
+      ...{ verificationId: 'ver_01h455vb4pex5vsknk084sn02t', status: VerificationStatus.PENDING },
       sessionId: 'ses_that_is_gone',
     };
     const record = { project: 'default', verification, inPlaceWorkerId: 'wrk-gone', claim: 'of the dead' };
