@@ -1,6 +1,7 @@
 import type * as http2 from 'node:http2';
 import { Code, ConnectError, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { createUnaryCall } from './unary-call.ts';
 
 const streamWindowBytes = 1024 * 1024;
 const connectionWindowBytes = 8 * 1024 * 1024;
@@ -13,8 +14,10 @@ const pingTimeoutMs = 15_000;
 export interface Connection {
   readonly endpoint: string;
   readonly transport: Transport;
-  /** Opens a call that is framed by hand. */
-  request(path: string, traceparent?: string): Promise<http2.ClientHttp2Stream>;
+  /** Where a call of now belongs in a trace of the program's; undefined: nowhere. */
+  traceparent(): string | undefined;
+  /** Opens a call that is framed by hand, at its place in a trace. */
+  request(path: string, traceparent: string | undefined): Promise<http2.ClientHttp2Stream>;
   /** Breaks every open call and frees the socket. */
   close(): void;
 }
@@ -25,7 +28,7 @@ export function createConnection(
   traceparent?: () => string | undefined,
 ): Connection {
   const manager = new WideSessionManager(endpoint);
-  const transport = createGrpcTransport({
+  const framework = createGrpcTransport({
     baseUrl: endpoint,
     sessionManager: manager,
     // Compressing output costs more than sending it, on any network worth the name.
@@ -41,13 +44,14 @@ export function createConnection(
     te: 'trailers',
     ...(apiKey === undefined ? {} : { authorization: toAuthorization(apiKey) }),
   };
+  const request = (path: string, place: string | undefined) =>
+    manager.request('POST', path, place === undefined ? headers : { ...headers, traceparent: place }, {});
+  const unary = createUnaryCall((path) => request(path, traceparent?.()), largestMessageBytes);
   return {
     endpoint,
-    transport,
-    request(path, given) {
-      const place = given ?? traceparent?.();
-      return manager.request('POST', path, place === undefined ? headers : { ...headers, traceparent: place }, {});
-    },
+    transport: { unary, stream: framework.stream },
+    traceparent: () => traceparent?.(),
+    request,
     close: () => manager.abort(),
   };
 }

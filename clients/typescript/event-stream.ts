@@ -13,6 +13,8 @@ const largestMessageBytes = 64 * 1024 * 1024;
 export interface EventStream {
   /** All events that came since the last time, at least one, or undefined at the end. Asking again releases them. */
   next(): Promise<readonly ReceivedEvent[] | undefined>;
+  /** After the end: there is more to read, on another stream. */
+  readonly more: boolean;
   /** Ends the call and drops what was not read. */
   close(): void;
   /** All that matters was read: lets the server end the call, which it is about to do. */
@@ -72,14 +74,15 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
       stream.on('data', (piece: Buffer) => attempt(() => take(piece)));
       stream.once('end', () => attempt(() => finish(headers, trailers)));
     });
-    stream.on('error', (error) => settle(() => toConnectError(error)));
+    stream.on('error', (error) => settle(() => brokenStream(error)));
     stream.once('close', () => settle(() => new ConnectError('the server reset the stream', Code.Canceled)));
-    if (outcome === undefined) stream.end(frame(message));
+    if (outcome === undefined) stream.end(grpcFrame(message));
     else end(stream);
   }
 
   opening.then(begin, (failure) => settle(() => failure));
   return {
+    more: false,
     async next() {
       heldBytes = 0;
       if (queue.length === 0 && outcome === undefined) {
@@ -117,7 +120,7 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
   };
 }
 
-function frame(message: Uint8Array): Buffer {
+export function grpcFrame(message: Uint8Array): Buffer {
   const framed = Buffer.allocUnsafe(5 + message.length);
   framed[0] = 0;
   framed.writeUInt32BE(message.length, 1);
@@ -133,7 +136,7 @@ function end(call: ClientHttp2Stream | undefined): void {
 
 const goneCodes: ReadonlySet<unknown> = new Set(['ECONNRESET', 'ERR_STREAM_DESTROYED', 'ERR_HTTP2_INVALID_STREAM']);
 
-function toConnectError(error: Error): ConnectError {
+export function brokenStream(error: Error): ConnectError {
   const gone = 'code' in error && goneCodes.has(error.code);
   return ConnectError.from(error, gone ? Code.Aborted : Code.Internal);
 }

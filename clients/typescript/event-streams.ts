@@ -2,6 +2,7 @@ import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { AttachRequestSchema, ExecuteRequestSchema, ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import type { Connection } from './connection.ts';
 import { createEventStream, type EventStream } from './event-stream.ts';
+import { createSharedCalls } from './shared-calls.ts';
 
 const executePath = `/${ExecutionService.typeName}/${ExecutionService.method.execute.name}`;
 const attachPath = `/${ExecutionService.typeName}/${ExecutionService.method.attach.name}`;
@@ -13,14 +14,16 @@ export interface EventStreams {
 }
 
 export function createEventStreams(connection: Connection): EventStreams {
+  const shared = createSharedCalls(connection);
   return {
     execute(request, traceparent) {
       const message = toBinary(ExecuteRequestSchema, create(ExecuteRequestSchema, request));
-      return createEventStream(connection.request(executePath, traceparent), message);
+      const place = traceparent ?? connection.traceparent();
+      return shared.execute(message, place) ?? createEventStream(connection.request(executePath, place), message);
     },
     attach(request) {
       const message = toBinary(AttachRequestSchema, create(AttachRequestSchema, request));
-      return createEventStream(connection.request(attachPath), message);
+      return createEventStream(connection.request(attachPath, connection.traceparent()), message);
     },
   };
 }

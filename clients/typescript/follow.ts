@@ -49,6 +49,7 @@ export async function* followExecution(
           signal.throwIfAborted();
         }
       }
+      if (stream.more) continue;
       failure = new AssayError('CONNECTION_LOST', 'the stream ended before the execution did', {
         code: 'UNAVAILABLE',
         transient: true,

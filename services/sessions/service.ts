@@ -34,6 +34,7 @@ import { requirementsByMethod, scopeTable } from './auth/scope-table.ts';
 import type { SessionsConfig } from './config.ts';
 import { createExecutionStreams } from './execution/execution-stream.ts';
 import { createExecutionTarget } from './execution/execution-target.ts';
+import { createManyCalls } from './execution/many-calls.ts';
 import { createMetrics } from './metrics.ts';
 import { createHotPath } from './relay/hot-path.ts';
 import { createCallInterceptor } from './rpc/call-interceptor.ts';
@@ -147,7 +148,8 @@ export async function startSessions(
   const calls = createCallRecords(log, metrics, tracing);
   const requirements = requirementsByMethod();
   const admission = createAdmission(createAuthenticator({ keys, view: keyView, requirements }), limits);
-  const hotPath = createHotPath({ admission, records: calls, streams, requestBytes: limits.requestBytes });
+  const many = createManyCalls({ admission, records: calls, streams });
+  const hotPath = createHotPath({ admission, records: calls, streams, many, requestBytes: limits.requestBytes });
   const health = createHealthState();
   const served = scopeTable.map(([service]) => service);
   const reflection = createReflectionServices(served);
@@ -173,7 +175,10 @@ export async function startSessions(
         SessionService,
         createSessionService({ sessions, workers, create, fork, list, changes, follow, limits }),
       );
-      router.service(ExecutionService, createExecutionService({ streams, target, follow, client, tokens, limits }));
+      router.service(
+        ExecutionService,
+        createExecutionService({ streams, many, target, follow, client, tokens, limits }),
+      );
       router.service(SampleService, createSampleService({ index: datasets, tokens, build, validate, validations }));
       router.service(ShellService, createShellService({ target, client, tokens }));
       router.service(VerificationService, createVerificationService(verifying));

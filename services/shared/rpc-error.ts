@@ -27,19 +27,23 @@ export function fromConnectError(error: ConnectError): DomainError | undefined {
   return new DomainError(info.reason, error.rawMessage, info.metadata);
 }
 
-/** The trailers of a gRPC response that ends in this error, for the streams that are framed by hand. */
-export function toTrailers(error: ConnectError): Record<string, string> {
+/** A google.rpc.Status, encoded. */
+export function toStatus(error: ConnectError): Uint8Array {
   const details = error.findDetails(ErrorInfoSchema).map((info) =>
     create(Status_AnySchema, {
       typeUrl: `type.googleapis.com/${ErrorInfoSchema.typeName}`,
       value: toBinary(ErrorInfoSchema, info),
     }),
   );
-  const status = create(StatusSchema, { code: error.code, message: error.rawMessage, details });
+  return toBinary(StatusSchema, create(StatusSchema, { code: error.code, message: error.rawMessage, details }));
+}
+
+/** The trailers of a gRPC response that ends in this error, for the streams that are framed by hand. */
+export function toTrailers(error: ConnectError): Record<string, string> {
   return {
     'grpc-status': String(error.code),
     'grpc-message': percentEncode(error.rawMessage),
-    'grpc-status-details-bin': Buffer.from(toBinary(StatusSchema, status)).toString('base64').replace(/=+$/, ''),
+    'grpc-status-details-bin': Buffer.from(toStatus(error)).toString('base64').replace(/=+$/, ''),
   };
 }
 

@@ -186,6 +186,101 @@ export declare type ExecuteResponse = Message<"assay.v1.ExecuteResponse"> & {
 export declare const ExecuteResponseSchema: GenMessage<ExecuteResponse>;
 
 /**
+ * ExecuteManyRequest begins a call, or leaves one.
+ *
+ * @generated from message assay.v1.ExecuteManyRequest
+ */
+export declare type ExecuteManyRequest = Message<"assay.v1.ExecuteManyRequest"> & {
+  /**
+   * The call, numbered by the caller; used once on a stream.
+   *
+   * @generated from field: uint32 call = 1;
+   */
+  call: number;
+
+  /**
+   * What to run. Absent: the caller reads this call no more; its command goes on.
+   *
+   * @generated from field: assay.v1.ExecuteRequest request = 2;
+   */
+  request?: ExecuteRequest | undefined;
+
+  /**
+   * The W3C trace context that the command belongs to. Empty: none.
+   *
+   * @generated from field: string traceparent = 3;
+   */
+  traceparent: string;
+};
+
+/**
+ * Describes the message assay.v1.ExecuteManyRequest.
+ * Use `create(ExecuteManyRequestSchema)` to create a new message.
+ */
+export declare const ExecuteManyRequestSchema: GenMessage<ExecuteManyRequest>;
+
+/**
+ * ExecuteManyResponse is the next part of one call.
+ *
+ * @generated from message assay.v1.ExecuteManyResponse
+ */
+export declare type ExecuteManyResponse = Message<"assay.v1.ExecuteManyResponse"> & {
+  /**
+   * What Execute would have streamed, in order.
+   *
+   * @generated from field: repeated assay.v1.ExecutionEvent events = 1;
+   */
+  events: ExecutionEvent[];
+
+  /**
+   * The call.
+   *
+   * @generated from field: uint32 call = 2;
+   */
+  call: number;
+
+  /**
+   * The call has ended, after these events.
+   *
+   * @generated from field: assay.v1.ExecuteManyEnd end = 3;
+   */
+  end?: ExecuteManyEnd | undefined;
+};
+
+/**
+ * Describes the message assay.v1.ExecuteManyResponse.
+ * Use `create(ExecuteManyResponseSchema)` to create a new message.
+ */
+export declare const ExecuteManyResponseSchema: GenMessage<ExecuteManyResponse>;
+
+/**
+ * ExecuteManyEnd says how a call ended.
+ *
+ * @generated from message assay.v1.ExecuteManyEnd
+ */
+export declare type ExecuteManyEnd = Message<"assay.v1.ExecuteManyEnd"> & {
+  /**
+   * Why it failed: a google.rpc.Status, as the trailer grpc-status-details-bin of Execute carries it. Empty: it did not.
+   *
+   * @generated from field: bytes status = 1;
+   */
+  status: Uint8Array;
+
+  /**
+   * The execution has more to say than may go this way, a quarter of a mebibyte: attach for the rest.
+   *
+   * @generated from field: bool more = 2;
+   */
+  more: boolean;
+};
+
+/**
+ * Describes the message assay.v1.ExecuteManyEnd.
+ * Use `create(ExecuteManyEndSchema)` to create a new message.
+ */
+export declare const ExecuteManyEndSchema: GenMessage<ExecuteManyEnd>;
+
+/**
  * AttachRequest says what to follow and from where.
  *
  * @generated from message assay.v1.AttachRequest
@@ -1453,6 +1548,17 @@ export declare const ExecutionService: GenService<{
     methodKind: "server_streaming";
     input: typeof ExecuteRequestSchema;
     output: typeof ExecuteResponseSchema;
+  },
+  /**
+   * ExecuteMany is Execute for many commands on one stream, for clients that run thousands: opening a stream costs more than most commands do.
+   * A client that has another key, or speaks HTTP/1.1, uses Execute.
+   *
+   * @generated from rpc assay.v1.ExecutionService.ExecuteMany
+   */
+  executeMany: {
+    methodKind: "bidi_streaming";
+    input: typeof ExecuteManyRequestSchema;
+    output: typeof ExecuteManyResponseSchema;
   },
   /**
    * Attach streams a running or finished execution from the given offsets, with no byte missing or twice.

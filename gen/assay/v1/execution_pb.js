@@ -9,7 +9,7 @@ import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@
  * Describes the file assay/v1/execution.proto.
  */
 export const file_assay_v1_execution = /*@__PURE__*/
-  fileDesc("Chhhc3NheS92MS9leGVjdXRpb24ucHJvdG8SCGFzc2F5LnYxIhQKBEFyZ3YSDAoEYXJncxgBIAMoCSKYAwoORXhlY3V0ZVJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIUCgxleGVjdXRpb25faWQYAiABKAkSEAoIc2hlbGxfaWQYAyABKAkSEQoHY29tbWFuZBgEIAEoCUgAEhAKBnNjcmlwdBgFIAEoDEgAEh4KBGFyZ3YYBiABKAsyDi5hc3NheS52MS5Bcmd2SAASLgoDZW52GAcgAygLMiEuYXNzYXkudjEuRXhlY3V0ZVJlcXVlc3QuRW52RW50cnkSGQoRd29ya2luZ19kaXJlY3RvcnkYCCABKAkSKgoHdGltZW91dBgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhISCgppbnB1dF9vcGVuGAogASgIEhkKEW91dHB1dF9rZXB0X2J5dGVzGAsgASgEEigKCHRlcm1pbmFsGAwgASgLMhYuYXNzYXkudjEuVGVybWluYWxTaXplGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCQoHcHJvZ3JhbSItCgxUZXJtaW5hbFNpemUSDAoEcm93cxgBIAEoDRIPCgdjb2x1bW5zGAIgASgNIjoKD0V4ZWN1dGVSZXNwb25zZRInCgVldmVudBgBIAEoCzIYLmFzc2F5LnYxLkV4ZWN1dGlvbkV2ZW50IoIBCg1BdHRhY2hSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSFAoMZXhlY3V0aW9uX2lkGAIgASgJEhUKDXN0ZG91dF9vZmZzZXQYAyABKAQSFQoNc3RkZXJyX29mZnNldBgEIAEoBBIZChFmb2xsb3dfYmFja2dyb3VuZBgFIAEoCCI5Cg5BdHRhY2hSZXNwb25zZRInCgVldmVudBgBIAEoCzIYLmFzc2F5LnYxLkV4ZWN1dGlvbkV2ZW50IqoCCg5FeGVjdXRpb25FdmVudBIkCgdzdGFydGVkGAEgASgLMhEuYXNzYXkudjEuU3RhcnRlZEgAEiIKBnN0ZG91dBgCIAEoCzIQLmFzc2F5LnYxLk91dHB1dEgAEiIKBnN0ZGVychgDIAEoCzIQLmFzc2F5LnYxLk91dHB1dEgAEhwKA2dhcBgEIAEoCzINLmFzc2F5LnYxLkdhcEgAEjEKDmF3YWl0aW5nX2lucHV0GAUgASgLMhcuYXNzYXkudjEuQXdhaXRpbmdJbnB1dEgAEigKCWhlYXJ0YmVhdBgGIAEoCzITLmFzc2F5LnYxLkhlYXJ0YmVhdEgAEiYKCGZpbmlzaGVkGAcgASgLMhIuYXNzYXkudjEuRmluaXNoZWRIAEIHCgVldmVudCJPCgdTdGFydGVkEhQKDGV4ZWN1dGlvbl9pZBgBIAEoCRIuCgpzdGFydF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCImCgZPdXRwdXQSDgoGb2Zmc2V0GAEgASgEEgwKBGRhdGEYAiABKAwiRwoDR2FwEiYKBnN0cmVhbRgBIAEoDjIWLmFzc2F5LnYxLk91dHB1dFN0cmVhbRIMCgRmcm9tGAIgASgEEgoKAnRvGAMgASgEIk8KDUF3YWl0aW5nSW5wdXQSKQoEa2luZBgBIAEoDjIbLmFzc2F5LnYxLkF3YWl0aW5nSW5wdXRLaW5kEhMKC2lucHV0X2J5dGVzGAIgASgEIgsKCUhlYXJ0YmVhdCI1CghGaW5pc2hlZBIpCgZyZXN1bHQYASABKAsyGS5hc3NheS52MS5FeGVjdXRpb25SZXN1bHQinAMKD0V4ZWN1dGlvblJlc3VsdBIjCgZyZWFzb24YASABKA4yEy5hc3NheS52MS5FbmRSZWFzb24SFgoJZXhpdF9jb2RlGAIgASgFSACIAQESEwoGc2lnbmFsGAMgASgFSAGIAQESKwoIZHVyYXRpb24YBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoIY3B1X3RpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SGQoRcGVha19tZW1vcnlfYnl0ZXMYBiABKAQSFAoMc3Rkb3V0X2J5dGVzGAcgASgEEhQKDHN0ZGVycl9ieXRlcxgIIAEoBBIRCglvb21fa2lsbHMYCSABKA0SDwoHbWVzc2FnZRgKIAEoCRIsCghlbmRfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOc2hlbGxfcmVvcGVuZWQYDCABKAgSEwoLc2hlbGxfZW5kZWQYDSABKAhCDAoKX2V4aXRfY29kZUIJCgdfc2lnbmFsIsUCCglFeGVjdXRpb24SEgoKc2Vzc2lvbl9pZBgBIAEoCRIUCgxleGVjdXRpb25faWQYAiABKAkSJwoFc3RhdGUYAyABKA4yGC5hc3NheS52MS5FeGVjdXRpb25TdGF0ZRIPCgdzdW1tYXJ5GAQgASgJEi4KCnN0YXJ0X3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBnJlc3VsdBgGIAEoCzIZLmFzc2F5LnYxLkV4ZWN1dGlvblJlc3VsdBIUCgxzdGRvdXRfYnl0ZXMYByABKAQSFAoMc3RkZXJyX2J5dGVzGAggASgEEhIKCmlucHV0X29wZW4YCSABKAgSEwoLaW5wdXRfYnl0ZXMYCiABKAQSEgoKYmFja2dyb3VuZBgLIAEoCBIQCghzaGVsbF9pZBgMIAEoCSJoChRHZXRUcmFuc2NyaXB0UmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCRIOCgZjdXJzb3IYAyABKAkSFgoOd2l0aG91dF9vdXRwdXQYBCABKAgiewoVR2V0VHJhbnNjcmlwdFJlc3BvbnNlEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgCIAEoCRIoCgVldmVudBgDIAEoCzIZLmFzc2F5LnYxLlRyYW5zY3JpcHRFdmVudCKeAgoPVHJhbnNjcmlwdEV2ZW50EhQKDGV4ZWN1dGlvbl9pZBgBIAEoCRIuCgdzdGFydGVkGAIgASgLMhsuYXNzYXkudjEuVHJhbnNjcmlwdFN0YXJ0ZWRIABIiCgZzdGRvdXQYAyABKAsyEC5hc3NheS52MS5PdXRwdXRIABIiCgZzdGRlcnIYBCABKAsyEC5hc3NheS52MS5PdXRwdXRIABIcCgNnYXAYBSABKAsyDS5hc3NheS52MS5HYXBIABImCghmaW5pc2hlZBgGIAEoCzISLmFzc2F5LnYxLkZpbmlzaGVkSAASLgoHcmVmdXNlZBgHIAEoCzIbLmFzc2F5LnYxLlRyYW5zY3JpcHRSZWZ1c2VkSABCBwoFZXZlbnQiNgoRVHJhbnNjcmlwdFN0YXJ0ZWQSDwoHc3VtbWFyeRgBIAEoCRIQCghzaGVsbF9pZBgCIAEoCSJFChFUcmFuc2NyaXB0UmVmdXNlZBIPCgdzdW1tYXJ5GAEgASgJEg4KBnJlYXNvbhgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIj8KE0dldEV4ZWN1dGlvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIUCgxleGVjdXRpb25faWQYAiABKAkiPgoUR2V0RXhlY3V0aW9uUmVzcG9uc2USJgoJZXhlY3V0aW9uGAEgASgLMhMuYXNzYXkudjEuRXhlY3V0aW9uIlIKFUxpc3RFeGVjdXRpb25zUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIloKFkxpc3RFeGVjdXRpb25zUmVzcG9uc2USJwoKZXhlY3V0aW9ucxgBIAMoCzITLmFzc2F5LnYxLkV4ZWN1dGlvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiaAoRV3JpdGVJbnB1dFJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIUCgxleGVjdXRpb25faWQYAiABKAkSDgoGb2Zmc2V0GAMgASgEEgwKBGRhdGEYBCABKAwSCwoDZW5kGAUgASgIIikKEldyaXRlSW5wdXRSZXNwb25zZRITCgtuZXh0X29mZnNldBgBIAEoBCI9ChFDbG9zZUlucHV0UmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCSIpChJDbG9zZUlucHV0UmVzcG9uc2USEwoLaW5wdXRfYnl0ZXMYASABKAQiUgoWU2lnbmFsRXhlY3V0aW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCRIOCgZzaWduYWwYAyABKAUiGQoXU2lnbmFsRXhlY3V0aW9uUmVzcG9uc2UiQgoWQ2FuY2VsRXhlY3V0aW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCSIZChdDYW5jZWxFeGVjdXRpb25SZXNwb25zZSJnChVSZXNpemVUZXJtaW5hbFJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIUCgxleGVjdXRpb25faWQYAiABKAkSJAoEc2l6ZRgDIAEoCzIWLmFzc2F5LnYxLlRlcm1pbmFsU2l6ZSIYChZSZXNpemVUZXJtaW5hbFJlc3BvbnNlKmEKDE91dHB1dFN0cmVhbRIdChlPVVRQVVRfU1RSRUFNX1VOU1BFQ0lGSUVEEAASGAoUT1VUUFVUX1NUUkVBTV9TVERPVVQQARIYChRPVVRQVVRfU1RSRUFNX1NUREVSUhACKngKEUF3YWl0aW5nSW5wdXRLaW5kEiMKH0FXQUlUSU5HX0lOUFVUX0tJTkRfVU5TUEVDSUZJRUQQABIfChtBV0FJVElOR19JTlBVVF9LSU5EX1JFQURJTkcQARIdChlBV0FJVElOR19JTlBVVF9LSU5EX1FVSUVUEAIq4wEKCUVuZFJlYXNvbhIaChZFTkRfUkVBU09OX1VOU1BFQ0lGSUVEEAASFQoRRU5EX1JFQVNPTl9FWElURUQQARIXChNFTkRfUkVBU09OX1NJR05BTEVEEAISGAoURU5EX1JFQVNPTl9USU1FRF9PVVQQAxIYChRFTkRfUkVBU09OX0NBTkNFTExFRBAEEhwKGEVORF9SRUFTT05fT1VUX09GX01FTU9SWRAFEhsKF0VORF9SRUFTT05fU0hFTExfRVhJVEVEEAYSGwoXRU5EX1JFQVNPTl9TQU5EQk9YX0xPU1QQByrHAQoORXhlY3V0aW9uU3RhdGUSHwobRVhFQ1VUSU9OX1NUQVRFX1VOU1BFQ0lGSUVEEAASHAoYRVhFQ1VUSU9OX1NUQVRFX1NUQVJUSU5HEAESGwoXRVhFQ1VUSU9OX1NUQVRFX1JVTk5JTkcQAhIcChhFWEVDVVRJT05fU1RBVEVfRklOSVNIRUQQAxIfChtFWEVDVVRJT05fU1RBVEVfTk9UX1NUQVJURUQQBBIaChZFWEVDVVRJT05fU1RBVEVfUVVFVUVEEAUyogYKEEV4ZWN1dGlvblNlcnZpY2USQAoHRXhlY3V0ZRIYLmFzc2F5LnYxLkV4ZWN1dGVSZXF1ZXN0GhkuYXNzYXkudjEuRXhlY3V0ZVJlc3BvbnNlMAESPQoGQXR0YWNoEhcuYXNzYXkudjEuQXR0YWNoUmVxdWVzdBoYLmFzc2F5LnYxLkF0dGFjaFJlc3BvbnNlMAESTQoMR2V0RXhlY3V0aW9uEh0uYXNzYXkudjEuR2V0RXhlY3V0aW9uUmVxdWVzdBoeLmFzc2F5LnYxLkdldEV4ZWN1dGlvblJlc3BvbnNlElMKDkxpc3RFeGVjdXRpb25zEh8uYXNzYXkudjEuTGlzdEV4ZWN1dGlvbnNSZXF1ZXN0GiAuYXNzYXkudjEuTGlzdEV4ZWN1dGlvbnNSZXNwb25zZRJHCgpXcml0ZUlucHV0EhsuYXNzYXkudjEuV3JpdGVJbnB1dFJlcXVlc3QaHC5hc3NheS52MS5Xcml0ZUlucHV0UmVzcG9uc2USRwoKQ2xvc2VJbnB1dBIbLmFzc2F5LnYxLkNsb3NlSW5wdXRSZXF1ZXN0GhwuYXNzYXkudjEuQ2xvc2VJbnB1dFJlc3BvbnNlElYKD1NpZ25hbEV4ZWN1dGlvbhIgLmFzc2F5LnYxLlNpZ25hbEV4ZWN1dGlvblJlcXVlc3QaIS5hc3NheS52MS5TaWduYWxFeGVjdXRpb25SZXNwb25zZRJWCg9DYW5jZWxFeGVjdXRpb24SIC5hc3NheS52MS5DYW5jZWxFeGVjdXRpb25SZXF1ZXN0GiEuYXNzYXkudjEuQ2FuY2VsRXhlY3V0aW9uUmVzcG9uc2USUwoOUmVzaXplVGVybWluYWwSHy5hc3NheS52MS5SZXNpemVUZXJtaW5hbFJlcXVlc3QaIC5hc3NheS52MS5SZXNpemVUZXJtaW5hbFJlc3BvbnNlElIKDUdldFRyYW5zY3JpcHQSHi5hc3NheS52MS5HZXRUcmFuc2NyaXB0UmVxdWVzdBofLmFzc2F5LnYxLkdldFRyYW5zY3JpcHRSZXNwb25zZTABYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Chhhc3NheS92MS9leGVjdXRpb24ucHJvdG8SCGFzc2F5LnYxIhQKBEFyZ3YSDAoEYXJncxgBIAMoCSKYAwoORXhlY3V0ZVJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIUCgxleGVjdXRpb25faWQYAiABKAkSEAoIc2hlbGxfaWQYAyABKAkSEQoHY29tbWFuZBgEIAEoCUgAEhAKBnNjcmlwdBgFIAEoDEgAEh4KBGFyZ3YYBiABKAsyDi5hc3NheS52MS5Bcmd2SAASLgoDZW52GAcgAygLMiEuYXNzYXkudjEuRXhlY3V0ZVJlcXVlc3QuRW52RW50cnkSGQoRd29ya2luZ19kaXJlY3RvcnkYCCABKAkSKgoHdGltZW91dBgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhISCgppbnB1dF9vcGVuGAogASgIEhkKEW91dHB1dF9rZXB0X2J5dGVzGAsgASgEEigKCHRlcm1pbmFsGAwgASgLMhYuYXNzYXkudjEuVGVybWluYWxTaXplGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCQoHcHJvZ3JhbSItCgxUZXJtaW5hbFNpemUSDAoEcm93cxgBIAEoDRIPCgdjb2x1bW5zGAIgASgNIjoKD0V4ZWN1dGVSZXNwb25zZRInCgVldmVudBgBIAEoCzIYLmFzc2F5LnYxLkV4ZWN1dGlvbkV2ZW50ImIKEkV4ZWN1dGVNYW55UmVxdWVzdBIMCgRjYWxsGAEgASgNEikKB3JlcXVlc3QYAiABKAsyGC5hc3NheS52MS5FeGVjdXRlUmVxdWVzdBITCgt0cmFjZXBhcmVudBgDIAEoCSJ0ChNFeGVjdXRlTWFueVJlc3BvbnNlEigKBmV2ZW50cxgBIAMoCzIYLmFzc2F5LnYxLkV4ZWN1dGlvbkV2ZW50EgwKBGNhbGwYAiABKA0SJQoDZW5kGAMgASgLMhguYXNzYXkudjEuRXhlY3V0ZU1hbnlFbmQiLgoORXhlY3V0ZU1hbnlFbmQSDgoGc3RhdHVzGAEgASgMEgwKBG1vcmUYAiABKAgiggEKDUF0dGFjaFJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIUCgxleGVjdXRpb25faWQYAiABKAkSFQoNc3Rkb3V0X29mZnNldBgDIAEoBBIVCg1zdGRlcnJfb2Zmc2V0GAQgASgEEhkKEWZvbGxvd19iYWNrZ3JvdW5kGAUgASgIIjkKDkF0dGFjaFJlc3BvbnNlEicKBWV2ZW50GAEgASgLMhguYXNzYXkudjEuRXhlY3V0aW9uRXZlbnQiqgIKDkV4ZWN1dGlvbkV2ZW50EiQKB3N0YXJ0ZWQYASABKAsyES5hc3NheS52MS5TdGFydGVkSAASIgoGc3Rkb3V0GAIgASgLMhAuYXNzYXkudjEuT3V0cHV0SAASIgoGc3RkZXJyGAMgASgLMhAuYXNzYXkudjEuT3V0cHV0SAASHAoDZ2FwGAQgASgLMg0uYXNzYXkudjEuR2FwSAASMQoOYXdhaXRpbmdfaW5wdXQYBSABKAsyFy5hc3NheS52MS5Bd2FpdGluZ0lucHV0SAASKAoJaGVhcnRiZWF0GAYgASgLMhMuYXNzYXkudjEuSGVhcnRiZWF0SAASJgoIZmluaXNoZWQYByABKAsyEi5hc3NheS52MS5GaW5pc2hlZEgAQgcKBWV2ZW50Ik8KB1N0YXJ0ZWQSFAoMZXhlY3V0aW9uX2lkGAEgASgJEi4KCnN0YXJ0X3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiYKBk91dHB1dBIOCgZvZmZzZXQYASABKAQSDAoEZGF0YRgCIAEoDCJHCgNHYXASJgoGc3RyZWFtGAEgASgOMhYuYXNzYXkudjEuT3V0cHV0U3RyZWFtEgwKBGZyb20YAiABKAQSCgoCdG8YAyABKAQiTwoNQXdhaXRpbmdJbnB1dBIpCgRraW5kGAEgASgOMhsuYXNzYXkudjEuQXdhaXRpbmdJbnB1dEtpbmQSEwoLaW5wdXRfYnl0ZXMYAiABKAQiCwoJSGVhcnRiZWF0IjUKCEZpbmlzaGVkEikKBnJlc3VsdBgBIAEoCzIZLmFzc2F5LnYxLkV4ZWN1dGlvblJlc3VsdCKcAwoPRXhlY3V0aW9uUmVzdWx0EiMKBnJlYXNvbhgBIAEoDjITLmFzc2F5LnYxLkVuZFJlYXNvbhIWCglleGl0X2NvZGUYAiABKAVIAIgBARITCgZzaWduYWwYAyABKAVIAYgBARIrCghkdXJhdGlvbhgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIrCghjcHVfdGltZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIZChFwZWFrX21lbW9yeV9ieXRlcxgGIAEoBBIUCgxzdGRvdXRfYnl0ZXMYByABKAQSFAoMc3RkZXJyX2J5dGVzGAggASgEEhEKCW9vbV9raWxscxgJIAEoDRIPCgdtZXNzYWdlGAogASgJEiwKCGVuZF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5zaGVsbF9yZW9wZW5lZBgMIAEoCBITCgtzaGVsbF9lbmRlZBgNIAEoCEIMCgpfZXhpdF9jb2RlQgkKB19zaWduYWwixQIKCUV4ZWN1dGlvbhISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCRInCgVzdGF0ZRgDIAEoDjIYLmFzc2F5LnYxLkV4ZWN1dGlvblN0YXRlEg8KB3N1bW1hcnkYBCABKAkSLgoKc3RhcnRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoGcmVzdWx0GAYgASgLMhkuYXNzYXkudjEuRXhlY3V0aW9uUmVzdWx0EhQKDHN0ZG91dF9ieXRlcxgHIAEoBBIUCgxzdGRlcnJfYnl0ZXMYCCABKAQSEgoKaW5wdXRfb3BlbhgJIAEoCBITCgtpbnB1dF9ieXRlcxgKIAEoBBISCgpiYWNrZ3JvdW5kGAsgASgIEhAKCHNoZWxsX2lkGAwgASgJImgKFEdldFRyYW5zY3JpcHRSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSFAoMZXhlY3V0aW9uX2lkGAIgASgJEg4KBmN1cnNvchgDIAEoCRIWCg53aXRob3V0X291dHB1dBgEIAEoCCJ7ChVHZXRUcmFuc2NyaXB0UmVzcG9uc2USKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGY3Vyc29yGAIgASgJEigKBWV2ZW50GAMgASgLMhkuYXNzYXkudjEuVHJhbnNjcmlwdEV2ZW50Ip4CCg9UcmFuc2NyaXB0RXZlbnQSFAoMZXhlY3V0aW9uX2lkGAEgASgJEi4KB3N0YXJ0ZWQYAiABKAsyGy5hc3NheS52MS5UcmFuc2NyaXB0U3RhcnRlZEgAEiIKBnN0ZG91dBgDIAEoCzIQLmFzc2F5LnYxLk91dHB1dEgAEiIKBnN0ZGVychgEIAEoCzIQLmFzc2F5LnYxLk91dHB1dEgAEhwKA2dhcBgFIAEoCzINLmFzc2F5LnYxLkdhcEgAEiYKCGZpbmlzaGVkGAYgASgLMhIuYXNzYXkudjEuRmluaXNoZWRIABIuCgdyZWZ1c2VkGAcgASgLMhsuYXNzYXkudjEuVHJhbnNjcmlwdFJlZnVzZWRIAEIHCgVldmVudCI2ChFUcmFuc2NyaXB0U3RhcnRlZBIPCgdzdW1tYXJ5GAEgASgJEhAKCHNoZWxsX2lkGAIgASgJIkUKEVRyYW5zY3JpcHRSZWZ1c2VkEg8KB3N1bW1hcnkYASABKAkSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkiPwoTR2V0RXhlY3V0aW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCSI+ChRHZXRFeGVjdXRpb25SZXNwb25zZRImCglleGVjdXRpb24YASABKAsyEy5hc3NheS52MS5FeGVjdXRpb24iUgoVTGlzdEV4ZWN1dGlvbnNSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiWgoWTGlzdEV4ZWN1dGlvbnNSZXNwb25zZRInCgpleGVjdXRpb25zGAEgAygLMhMuYXNzYXkudjEuRXhlY3V0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJoChFXcml0ZUlucHV0UmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDAoEZGF0YRgEIAEoDBILCgNlbmQYBSABKAgiKQoSV3JpdGVJbnB1dFJlc3BvbnNlEhMKC25leHRfb2Zmc2V0GAEgASgEIj0KEUNsb3NlSW5wdXRSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSFAoMZXhlY3V0aW9uX2lkGAIgASgJIikKEkNsb3NlSW5wdXRSZXNwb25zZRITCgtpbnB1dF9ieXRlcxgBIAEoBCJSChZTaWduYWxFeGVjdXRpb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSFAoMZXhlY3V0aW9uX2lkGAIgASgJEg4KBnNpZ25hbBgDIAEoBSIZChdTaWduYWxFeGVjdXRpb25SZXNwb25zZSJCChZDYW5jZWxFeGVjdXRpb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSFAoMZXhlY3V0aW9uX2lkGAIgASgJIhkKF0NhbmNlbEV4ZWN1dGlvblJlc3BvbnNlImcKFVJlc2l6ZVRlcm1pbmFsUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhQKDGV4ZWN1dGlvbl9pZBgCIAEoCRIkCgRzaXplGAMgASgLMhYuYXNzYXkudjEuVGVybWluYWxTaXplIhgKFlJlc2l6ZVRlcm1pbmFsUmVzcG9uc2UqYQoMT3V0cHV0U3RyZWFtEh0KGU9VVFBVVF9TVFJFQU1fVU5TUEVDSUZJRUQQABIYChRPVVRQVVRfU1RSRUFNX1NURE9VVBABEhgKFE9VVFBVVF9TVFJFQU1fU1RERVJSEAIqeAoRQXdhaXRpbmdJbnB1dEtpbmQSIwofQVdBSVRJTkdfSU5QVVRfS0lORF9VTlNQRUNJRklFRBAAEh8KG0FXQUlUSU5HX0lOUFVUX0tJTkRfUkVBRElORxABEh0KGUFXQUlUSU5HX0lOUFVUX0tJTkRfUVVJRVQQAirjAQoJRW5kUmVhc29uEhoKFkVORF9SRUFTT05fVU5TUEVDSUZJRUQQABIVChFFTkRfUkVBU09OX0VYSVRFRBABEhcKE0VORF9SRUFTT05fU0lHTkFMRUQQAhIYChRFTkRfUkVBU09OX1RJTUVEX09VVBADEhgKFEVORF9SRUFTT05fQ0FOQ0VMTEVEEAQSHAoYRU5EX1JFQVNPTl9PVVRfT0ZfTUVNT1JZEAUSGwoXRU5EX1JFQVNPTl9TSEVMTF9FWElURUQQBhIbChdFTkRfUkVBU09OX1NBTkRCT1hfTE9TVBAHKscBCg5FeGVjdXRpb25TdGF0ZRIfChtFWEVDVVRJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIcChhFWEVDVVRJT05fU1RBVEVfU1RBUlRJTkcQARIbChdFWEVDVVRJT05fU1RBVEVfUlVOTklORxACEhwKGEVYRUNVVElPTl9TVEFURV9GSU5JU0hFRBADEh8KG0VYRUNVVElPTl9TVEFURV9OT1RfU1RBUlRFRBAEEhoKFkVYRUNVVElPTl9TVEFURV9RVUVVRUQQBTLyBgoQRXhlY3V0aW9uU2VydmljZRJACgdFeGVjdXRlEhguYXNzYXkudjEuRXhlY3V0ZVJlcXVlc3QaGS5hc3NheS52MS5FeGVjdXRlUmVzcG9uc2UwARJOCgtFeGVjdXRlTWFueRIcLmFzc2F5LnYxLkV4ZWN1dGVNYW55UmVxdWVzdBodLmFzc2F5LnYxLkV4ZWN1dGVNYW55UmVzcG9uc2UoATABEj0KBkF0dGFjaBIXLmFzc2F5LnYxLkF0dGFjaFJlcXVlc3QaGC5hc3NheS52MS5BdHRhY2hSZXNwb25zZTABEk0KDEdldEV4ZWN1dGlvbhIdLmFzc2F5LnYxLkdldEV4ZWN1dGlvblJlcXVlc3QaHi5hc3NheS52MS5HZXRFeGVjdXRpb25SZXNwb25zZRJTCg5MaXN0RXhlY3V0aW9ucxIfLmFzc2F5LnYxLkxpc3RFeGVjdXRpb25zUmVxdWVzdBogLmFzc2F5LnYxLkxpc3RFeGVjdXRpb25zUmVzcG9uc2USRwoKV3JpdGVJbnB1dBIbLmFzc2F5LnYxLldyaXRlSW5wdXRSZXF1ZXN0GhwuYXNzYXkudjEuV3JpdGVJbnB1dFJlc3BvbnNlEkcKCkNsb3NlSW5wdXQSGy5hc3NheS52MS5DbG9zZUlucHV0UmVxdWVzdBocLmFzc2F5LnYxLkNsb3NlSW5wdXRSZXNwb25zZRJWCg9TaWduYWxFeGVjdXRpb24SIC5hc3NheS52MS5TaWduYWxFeGVjdXRpb25SZXF1ZXN0GiEuYXNzYXkudjEuU2lnbmFsRXhlY3V0aW9uUmVzcG9uc2USVgoPQ2FuY2VsRXhlY3V0aW9uEiAuYXNzYXkudjEuQ2FuY2VsRXhlY3V0aW9uUmVxdWVzdBohLmFzc2F5LnYxLkNhbmNlbEV4ZWN1dGlvblJlc3BvbnNlElMKDlJlc2l6ZVRlcm1pbmFsEh8uYXNzYXkudjEuUmVzaXplVGVybWluYWxSZXF1ZXN0GiAuYXNzYXkudjEuUmVzaXplVGVybWluYWxSZXNwb25zZRJSCg1HZXRUcmFuc2NyaXB0Eh4uYXNzYXkudjEuR2V0VHJhbnNjcmlwdFJlcXVlc3QaHy5hc3NheS52MS5HZXRUcmFuc2NyaXB0UmVzcG9uc2UwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message assay.v1.Argv.
@@ -40,214 +40,235 @@ export const ExecuteResponseSchema = /*@__PURE__*/
   messageDesc(file_assay_v1_execution, 3);
 
 /**
+ * Describes the message assay.v1.ExecuteManyRequest.
+ * Use `create(ExecuteManyRequestSchema)` to create a new message.
+ */
+export const ExecuteManyRequestSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_execution, 4);
+
+/**
+ * Describes the message assay.v1.ExecuteManyResponse.
+ * Use `create(ExecuteManyResponseSchema)` to create a new message.
+ */
+export const ExecuteManyResponseSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_execution, 5);
+
+/**
+ * Describes the message assay.v1.ExecuteManyEnd.
+ * Use `create(ExecuteManyEndSchema)` to create a new message.
+ */
+export const ExecuteManyEndSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_execution, 6);
+
+/**
  * Describes the message assay.v1.AttachRequest.
  * Use `create(AttachRequestSchema)` to create a new message.
  */
 export const AttachRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 4);
+  messageDesc(file_assay_v1_execution, 7);
 
 /**
  * Describes the message assay.v1.AttachResponse.
  * Use `create(AttachResponseSchema)` to create a new message.
  */
 export const AttachResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 5);
+  messageDesc(file_assay_v1_execution, 8);
 
 /**
  * Describes the message assay.v1.ExecutionEvent.
  * Use `create(ExecutionEventSchema)` to create a new message.
  */
 export const ExecutionEventSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 6);
+  messageDesc(file_assay_v1_execution, 9);
 
 /**
  * Describes the message assay.v1.Started.
  * Use `create(StartedSchema)` to create a new message.
  */
 export const StartedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 7);
+  messageDesc(file_assay_v1_execution, 10);
 
 /**
  * Describes the message assay.v1.Output.
  * Use `create(OutputSchema)` to create a new message.
  */
 export const OutputSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 8);
+  messageDesc(file_assay_v1_execution, 11);
 
 /**
  * Describes the message assay.v1.Gap.
  * Use `create(GapSchema)` to create a new message.
  */
 export const GapSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 9);
+  messageDesc(file_assay_v1_execution, 12);
 
 /**
  * Describes the message assay.v1.AwaitingInput.
  * Use `create(AwaitingInputSchema)` to create a new message.
  */
 export const AwaitingInputSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 10);
+  messageDesc(file_assay_v1_execution, 13);
 
 /**
  * Describes the message assay.v1.Heartbeat.
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 11);
+  messageDesc(file_assay_v1_execution, 14);
 
 /**
  * Describes the message assay.v1.Finished.
  * Use `create(FinishedSchema)` to create a new message.
  */
 export const FinishedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 12);
+  messageDesc(file_assay_v1_execution, 15);
 
 /**
  * Describes the message assay.v1.ExecutionResult.
  * Use `create(ExecutionResultSchema)` to create a new message.
  */
 export const ExecutionResultSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 13);
+  messageDesc(file_assay_v1_execution, 16);
 
 /**
  * Describes the message assay.v1.Execution.
  * Use `create(ExecutionSchema)` to create a new message.
  */
 export const ExecutionSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 14);
+  messageDesc(file_assay_v1_execution, 17);
 
 /**
  * Describes the message assay.v1.GetTranscriptRequest.
  * Use `create(GetTranscriptRequestSchema)` to create a new message.
  */
 export const GetTranscriptRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 15);
+  messageDesc(file_assay_v1_execution, 18);
 
 /**
  * Describes the message assay.v1.GetTranscriptResponse.
  * Use `create(GetTranscriptResponseSchema)` to create a new message.
  */
 export const GetTranscriptResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 16);
+  messageDesc(file_assay_v1_execution, 19);
 
 /**
  * Describes the message assay.v1.TranscriptEvent.
  * Use `create(TranscriptEventSchema)` to create a new message.
  */
 export const TranscriptEventSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 17);
+  messageDesc(file_assay_v1_execution, 20);
 
 /**
  * Describes the message assay.v1.TranscriptStarted.
  * Use `create(TranscriptStartedSchema)` to create a new message.
  */
 export const TranscriptStartedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 18);
+  messageDesc(file_assay_v1_execution, 21);
 
 /**
  * Describes the message assay.v1.TranscriptRefused.
  * Use `create(TranscriptRefusedSchema)` to create a new message.
  */
 export const TranscriptRefusedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 19);
+  messageDesc(file_assay_v1_execution, 22);
 
 /**
  * Describes the message assay.v1.GetExecutionRequest.
  * Use `create(GetExecutionRequestSchema)` to create a new message.
  */
 export const GetExecutionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 20);
+  messageDesc(file_assay_v1_execution, 23);
 
 /**
  * Describes the message assay.v1.GetExecutionResponse.
  * Use `create(GetExecutionResponseSchema)` to create a new message.
  */
 export const GetExecutionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 21);
+  messageDesc(file_assay_v1_execution, 24);
 
 /**
  * Describes the message assay.v1.ListExecutionsRequest.
  * Use `create(ListExecutionsRequestSchema)` to create a new message.
  */
 export const ListExecutionsRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 22);
+  messageDesc(file_assay_v1_execution, 25);
 
 /**
  * Describes the message assay.v1.ListExecutionsResponse.
  * Use `create(ListExecutionsResponseSchema)` to create a new message.
  */
 export const ListExecutionsResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 23);
+  messageDesc(file_assay_v1_execution, 26);
 
 /**
  * Describes the message assay.v1.WriteInputRequest.
  * Use `create(WriteInputRequestSchema)` to create a new message.
  */
 export const WriteInputRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 24);
+  messageDesc(file_assay_v1_execution, 27);
 
 /**
  * Describes the message assay.v1.WriteInputResponse.
  * Use `create(WriteInputResponseSchema)` to create a new message.
  */
 export const WriteInputResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 25);
+  messageDesc(file_assay_v1_execution, 28);
 
 /**
  * Describes the message assay.v1.CloseInputRequest.
  * Use `create(CloseInputRequestSchema)` to create a new message.
  */
 export const CloseInputRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 26);
+  messageDesc(file_assay_v1_execution, 29);
 
 /**
  * Describes the message assay.v1.CloseInputResponse.
  * Use `create(CloseInputResponseSchema)` to create a new message.
  */
 export const CloseInputResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 27);
+  messageDesc(file_assay_v1_execution, 30);
 
 /**
  * Describes the message assay.v1.SignalExecutionRequest.
  * Use `create(SignalExecutionRequestSchema)` to create a new message.
  */
 export const SignalExecutionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 28);
+  messageDesc(file_assay_v1_execution, 31);
 
 /**
  * Describes the message assay.v1.SignalExecutionResponse.
  * Use `create(SignalExecutionResponseSchema)` to create a new message.
  */
 export const SignalExecutionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 29);
+  messageDesc(file_assay_v1_execution, 32);
 
 /**
  * Describes the message assay.v1.CancelExecutionRequest.
  * Use `create(CancelExecutionRequestSchema)` to create a new message.
  */
 export const CancelExecutionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 30);
+  messageDesc(file_assay_v1_execution, 33);
 
 /**
  * Describes the message assay.v1.CancelExecutionResponse.
  * Use `create(CancelExecutionResponseSchema)` to create a new message.
  */
 export const CancelExecutionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 31);
+  messageDesc(file_assay_v1_execution, 34);
 
 /**
  * Describes the message assay.v1.ResizeTerminalRequest.
  * Use `create(ResizeTerminalRequestSchema)` to create a new message.
  */
 export const ResizeTerminalRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 32);
+  messageDesc(file_assay_v1_execution, 35);
 
 /**
  * Describes the message assay.v1.ResizeTerminalResponse.
  * Use `create(ResizeTerminalResponseSchema)` to create a new message.
  */
 export const ResizeTerminalResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_execution, 33);
+  messageDesc(file_assay_v1_execution, 36);
 
 /**
  * Describes the enum assay.v1.OutputStream.

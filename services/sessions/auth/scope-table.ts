@@ -29,6 +29,7 @@ const sessionRows: Rows<typeof SessionService> = {
 };
 const executionRows: Rows<typeof ExecutionService> = {
   execute: 'agent',
+  executeMany: 'agent',
   attach: 'agent',
   getExecution: 'agent',
   listExecutions: 'agent',

@@ -90,7 +90,7 @@ function readMessage(stream: ServerHttp2Stream, limitBytes: number): Promise<Buf
         }
         message = first === undefined ? message : Buffer.from(first);
       } catch (error) {
-        finish(() => reject(error instanceof RangeError ? tooLarge(error, limitBytes) : error));
+        finish(() => reject(toReadingError(error, limitBytes)));
       }
     };
     const onEnd = (): void =>
@@ -111,7 +111,9 @@ function readMessage(stream: ServerHttp2Stream, limitBytes: number): Promise<Buf
   });
 }
 
-function tooLarge(error: RangeError, limitBytes: number): Error {
+/** What is told of a request that could not be read: a frame that is too long or compressed, or what its reader said. */
+export function toReadingError(error: unknown, limitBytes: number): unknown {
+  if (!(error instanceof RangeError)) return error;
   const found = /of (\d+) bytes/.exec(error.message)?.[1];
   if (found !== undefined) return overLimit('request', Number(found), limitBytes, 'bytes');
   return invalid('request', error.message, 'a message that is not compressed');

@@ -4,12 +4,14 @@ import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Admission } from '../auth/admission.ts';
 import { decodeAttachRequest, decodeExecuteRequest, type ExecutionStreams } from '../execution/execution-stream.ts';
+import type { OpenManyCalls, Speaker } from '../execution/many-calls.ts';
 import { type CallRecord, type CallRecords, deadlineExceeded } from '../rpc/call-record.ts';
 import { createGrpcCall, type GrpcCall } from './grpc-call.ts';
+import { relayMany } from './many-relay.ts';
 import { relay } from './relay.ts';
 import { relayShared } from './shared-relay.ts';
 
-/** Execute and Attach over gRPC, beside the framework: the worker's frames go to the client without being decoded. */
+/** Execute, ExecuteMany and Attach over gRPC, beside the framework: the worker's frames go to the client without being decoded. */
 export interface HotPath {
   takes(headers: IncomingHttpHeaders): boolean;
   serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void;
@@ -21,6 +23,7 @@ export interface HotPathDeps {
   readonly admission: Admission;
   readonly records: CallRecords;
   readonly streams: ExecutionStreams;
+  readonly many: OpenManyCalls;
   readonly requestBytes: number;
 }
 
@@ -28,24 +31,27 @@ type Serve = (
   call: GrpcCall,
   record: CallRecord,
   project: string,
-  message: Uint8Array,
+  speaker: Speaker,
 ) => Promise<Record<string, string> | undefined>;
 
 export function createHotPath(deps: HotPathDeps): HotPath {
-  const { records, streams } = deps;
+  const { records, streams, requestBytes } = deps;
   const service = ExecutionService.typeName;
-  const execute: Serve = async (call, record, project, message) => {
+  const execute: Serve = async (call, record, project) => {
+    const message = await call.readMessage(requestBytes);
     const request = decodeExecuteRequest(message);
     record.about({ sessionId: request.sessionId });
     return relayShared(call, await streams.share(project, request, message, record.traceparent));
   };
-  const attach: Serve = async (call, record, project, message) => {
-    const request = decodeAttachRequest(message);
+  const many: Serve = (call, _record, _project, speaker) => relayMany(call, deps.many, speaker, requestBytes);
+  const attach: Serve = async (call, record, project) => {
+    const request = decodeAttachRequest(await call.readMessage(requestBytes));
     record.about({ sessionId: request.sessionId });
     return relay(call, await streams.attach(project, request));
   };
   const serves: ReadonlyMap<string, Serve> = new Map([
     [`/${service}/Execute`, execute],
+    [`/${service}/ExecuteMany`, many],
     [`/${service}/Attach`, attach],
   ]);
   const stops = new Set<(error: DomainError) => void>();
@@ -115,7 +121,7 @@ function follow(
 }
 
 async function answer(
-  { admission, requestBytes }: HotPathDeps,
+  { admission }: HotPathDeps,
   call: GrpcCall,
   record: CallRecord,
   headers: IncomingHttpHeaders,
@@ -129,7 +135,7 @@ async function answer(
   if (call.stream.destroyed) release();
   if (caller === undefined) throw new DomainError('UNAUTHENTICATED', 'this call needs an API key');
   record.about({ project: caller.project, keyId: caller.keyId });
-  return serve(call, record, caller.project, await call.readMessage(requestBytes));
+  return serve(call, record, caller.project, { authorization, peer });
 }
 
 function oneOf(header: string | string[] | undefined): string | undefined {

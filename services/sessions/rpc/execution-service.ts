@@ -13,6 +13,8 @@ import type { Limits } from '../config.ts';
 import { readExecutionStream } from '../execution/execution-reader.ts';
 import type { ExecutionStreams } from '../execution/execution-stream.ts';
 import type { ExecutionTarget } from '../execution/execution-target.ts';
+import type { OpenManyCalls } from '../execution/many-calls.ts';
+import { readMany } from '../execution/many-reader.ts';
 import type { SessionFollower } from '../transcript/session-follower.ts';
 import { transcriptOf } from '../transcript/transcript-events.ts';
 import { checkExecutionName, checkSignal, checkWriteInputRequest } from '../validation/execution-request.ts';
@@ -22,10 +24,12 @@ import { checkPageSize } from '../validation/session-request.ts';
 import { checkTerminalSize } from '../validation/terminal-size.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import { createForward } from './forward.ts';
+import { peerKey } from './peer.ts';
 import { traceparentKey } from './trace.ts';
 
 export interface ExecutionServiceDeps {
   readonly streams: ExecutionStreams;
+  readonly many: OpenManyCalls;
   readonly target: ExecutionTarget;
   readonly follow: SessionFollower;
   readonly client: WorkerClient;
@@ -45,6 +49,11 @@ export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<
       for await (const message of readExecutionStream(opened, context.signal)) {
         yield fromBinary(ExecuteResponseSchema, message);
       }
+    },
+    executeMany(requests, context) {
+      const authorization = context.requestHeader.get('authorization') ?? undefined;
+      const speaker = { authorization, peer: context.values.get(peerKey) };
+      return readMany(requests, deps.many, speaker, context.signal);
     },
     async *attach(request, context) {
       const opened = await streams.attach(requireCaller(context).project, request);

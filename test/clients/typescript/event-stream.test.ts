@@ -53,10 +53,10 @@ test('the call carries its path, its key and what gRPC asks for', async () => {
     seen = headers;
     respond(stream, Buffer.alloc(0), { 'grpc-status': '0' });
   });
-  expect(await streams.execute({}).next()).toBeUndefined();
+  expect(await streams.attach({}).next()).toBeUndefined();
   expect(seen).toMatchObject({
     ':method': 'POST',
-    ':path': '/assay.v1.ExecutionService/Execute',
+    ':path': '/assay.v1.ExecutionService/Attach',
     'content-type': 'application/grpc+proto',
     te: 'trailers',
     authorization: 'Bearer assay_id_secret',
@@ -77,7 +77,7 @@ test('an answer that is no gRPC is not read as such', async () => {
     stream.respond({ ':status': 502, 'content-type': 'text/html' });
     stream.end('<html>'.repeat(100));
   });
-  await expect(streams.execute({}).next()).rejects.toMatchObject({ rawMessage: 'HTTP 502' });
+  await expect(streams.attach({}).next()).rejects.toMatchObject({ rawMessage: 'HTTP 502' });
 });
 
 test('every broken end of a call is told', async () => {
@@ -101,7 +101,7 @@ test('every broken end of a call is told', async () => {
   ];
   for (const [answer, message] of ends) {
     const streams = await serve(answer);
-    await expect(streams.execute({}).next()).rejects.toThrow(message);
+    await expect(streams.attach({}).next()).rejects.toThrow(message);
   }
 });
 
@@ -112,7 +112,7 @@ test('closing a stream cancels the call, also while it is being opened, and ends
     stream.respond(grpc);
     stream.write(framed(heartbeat()));
   });
-  const stream = streams.execute({});
+  const stream = streams.attach({});
   await stream.next();
   const call = calls[0] as http2.ServerHttp2Stream;
   const closed = once(call, 'close');
@@ -121,7 +121,7 @@ test('closing a stream cancels the call, also while it is being opened, and ends
   await expect(waiting).rejects.toMatchObject({ rawMessage: 'the reader left' });
   await closed;
   expect(call.rstCode).toBe(http2.constants.NGHTTP2_CANCEL);
-  const early = streams.execute({});
+  const early = streams.attach({});
   early.close();
   await expect(early.next()).rejects.toMatchObject({ rawMessage: 'the reader left' });
 });
