@@ -2,12 +2,15 @@
 // The `assay` command. Runs on any Node from 20 on: an older one than 24 hands over to the Node that npm installed.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { enableCompileCache } from 'node:module';
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 if (Number(process.versions.node.split('.')[0]) >= 24) {
+  // What was compiled once need not be stripped of its types again: a third of the time of a short command.
+  if (existsSync(here('../.assay'))) enableCompileCache(here('../.assay/compiled'));
   const { main } = await import('./main.ts');
   await main();
 } else {

@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inject } from 'vitest';
 import { type Client, createClient } from '../../clients/typescript/index.ts';
@@ -19,6 +19,7 @@ export interface TestStack {
 export async function startTestStack(options: Omit<StackOptions, 'setup' | 'dataDir'> = {}): Promise<TestStack> {
   const dataDir = join(runDirectory(), `${process.pid}-${made++}`);
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  shareManifests(join(dataDir, 'worker'));
   // Containers are found by this label when the run looks for what is left.
   writeFileSync(join(dataDir, 'installation'), `${runId()}-${process.pid}-${made}`, { mode: 0o600 });
   // A test that wants warm sandboxes asks for them: they cost every other a container and the time to make it.
@@ -36,4 +37,11 @@ export async function startTestStack(options: Omit<StackOptions, 'setup' | 'data
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+/** Named by what they describe, and kept from run to run: making that of a sample's image takes seconds of CPU. */
+function shareManifests(workerDirectory: string): void {
+  const shared = join(inject('setup').dataDir, 'manifests');
+  for (const directory of [shared, workerDirectory]) mkdirSync(directory, { recursive: true, mode: 0o700 });
+  symlinkSync(shared, join(workerDirectory, 'manifests'));
 }

@@ -10,7 +10,7 @@ import {
   createSampleImages,
   type SampleImagesDeps,
 } from '../../../services/sandbox-worker/sample/sample-images.ts';
-import { createManifests } from '../../../services/sandbox-worker/submission/manifests.ts';
+import { createManifests, type Manifests } from '../../../services/sandbox-worker/submission/manifests.ts';
 import { readSample, type SampleFolder } from '../../../services/shared/sample/read-sample.ts';
 import { writeSample } from '../../sessions/sample/sample-folder.ts';
 import { baseImage, createScratchHost, log, type ScratchHost, socketPath } from '../docker/scratch-host.ts';
@@ -51,10 +51,11 @@ async function newSample(environment: Record<string, unknown>, dockerfile?: stri
 function imagesWith(more: Partial<SampleImagesDeps> = {}) {
   const directory = mkdtempSync(join(host.directory, 'builds-'));
   const manifestDirectory = mkdtempSync(join(host.directory, 'manifests-'));
+  const manifests = createManifests({ directory: manifestDirectory, socketPath });
   const images = createSampleImages({
     engine,
     builder: createImageBuilder(socketPath),
-    manifests: createManifests({ directory: manifestDirectory, socketPath }),
+    manifests,
     baseImage: baseImage(),
     directory,
     sources: defaultFetchOptions,
@@ -63,8 +64,11 @@ function imagesWith(more: Partial<SampleImagesDeps> = {}) {
     log,
     ...more,
   });
-  return { images, directory, manifestDirectory };
+  return { images, directory, manifests, manifestDirectory };
 }
+
+/** For a test that does not look at what the image holds, which takes seconds to read. */
+const unread: Manifests = { of: async () => '', forget() {}, keepOnly() {} };
 
 /** Images of this run's samples, finished. */
 async function builtHere() {
@@ -96,7 +100,7 @@ const marker = (sample: SampleFolder) => `${sample.sample.dataset} ${sample.samp
 describe("a sample's image", () => {
   test('is built once for all who ask, with the code as one commit, and told line by line', async () => {
     const sample = await newSample({ setup: 'echo made > built; echo "set up by $(id -un)"' });
-    const { images, manifestDirectory, directory } = imagesWith();
+    const { images, manifests, manifestDirectory, directory } = imagesWith();
     const heard: BuildProgress[][] = [[], []];
     const [first, second] = await Promise.all(heard.map((lines) => images.ensure(sample, (news) => lines.push(news))));
     expect(first).toMatch(/^sha256:[0-9a-f]{64}$/);
@@ -108,7 +112,7 @@ describe("a sample's image", () => {
     expect(readdirSync(join(directory, 'work'))).toEqual([]);
     expect(await builtHere()).toHaveLength(1);
     const later: BuildProgress[] = [];
-    expect(await imagesWith().images.ensure(sample, (news) => later.push(news))).toBe(first);
+    expect(await imagesWith({ manifests }).images.ensure(sample, (news) => later.push(news))).toBe(first);
     expect(later).toEqual([]);
     const said = await inContainer(
       first ?? '',
@@ -125,7 +129,7 @@ describe("a sample's image", () => {
       'ARG ASSAY_BASE\nFROM $ASSAY_BASE\nUSER root\nLABEL dev.assay.ready=0\nCOPY note /note\nRUN userdel agent; echo ok\n';
     const sample = await newSample({ setup: 'id -un > who', workdir: '/srv/code' }, dockerfile);
     const lines: BuildProgress[] = [];
-    const id = await imagesWith().images.ensure(sample, (news) => lines.push(news));
+    const id = await imagesWith({ manifests: unread }).images.ensure(sample, (news) => lines.push(news));
     expect(lines).toContainEqual({ step: 'environment', line: 'ok' });
     expect(await engine.image(id)).toMatchObject({ id, workingDirectory: '/srv/code' });
     expect(await inContainer(id, 'cat /note /srv/code/who /srv/code/unique')).toBe(
