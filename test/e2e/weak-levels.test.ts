@@ -48,6 +48,13 @@ beforeAll(async () => {
   const stay =
     'cp secret /tmp/copied; cp secret /dev/shm/copied; chmod 644 /tmp/copied; setsid sleep 300 > /dev/null 2>&1 &\nmkdir -p "$TMPDIR/deep/er"';
   writeWeakSample(datasets, 'slow', 'SHARED', `${stay}\nsleep 4\n${reporting('true')}`);
+  const bomb = `python3 -I -c 'import os, time
+os.setsid()
+while True:
+    try: os.fork()
+    except OSError: time.sleep(0.001)' > /dev/null 2>&1 &
+sleep 1`;
+  writeWeakSample(datasets, 'bomb', 'SHARED', `${bomb}\n: > "$ASSAY_REPORTS/report.tap"; exit 1`);
   writeWeakSample(datasets, 'endless', 'SHARED', `${stay}\nsleep 300\n${reporting('true')}`);
   for (const level of levels) writeWeakSample(datasets, `gullible-${level}`, level, reporting(gullible));
   writeWeakSample(datasets, 'mixed', 'ISOLATED', reporting('[ -e /workspace/done ] && [ ! -e /tmp/done ]'), {
@@ -172,6 +179,29 @@ describe('SHARED', () => {
     expect(await said(session, 'ps -eo args')).toContain('sleep 1234');
   });
 
+  test('ends what its tests started, also where that multiplies', async () => {
+    await using session = await open('bomb');
+    await session.run('sleep 1234 > /dev/null 2>&1 &');
+    expect((await session.verify()).result).toMatchObject({ verdict: 'FAILED' });
+    await nothingLeft(session);
+    expect(await said(session, 'ps -eo args')).toContain('sleep 1234');
+  });
+
+  test('stands still with its session, and two of one session go one after the other', async () => {
+    await using session = await open('slow');
+    const both = [
+      await stack.client.verifications.start(session.id),
+      await stack.client.verifications.start(session.id),
+    ];
+    await running(session);
+    await session.pause();
+    await session.resume();
+    for (const { id } of both) {
+      expect(await ended(id)).toMatchObject({ status: 'completed', attempts: 1, result: { verdict: 'PASSED' } });
+    }
+    await nothingLeft(session);
+  });
+
   test('of a session that is closed meanwhile is an error of ours, at once', async () => {
     const session = await open('endless');
     const started = await stack.client.verifications.start(session.id);
@@ -205,6 +235,22 @@ describe('SHARED', () => {
     expect(await ended(started.id)).toMatchObject({ status: 'cancelled' });
     await nothingLeft(session);
   });
+});
+
+test('an agent that leaves no room for the tests of a run at SHARED has failed', async () => {
+  await using session = await open('confined');
+  // It goes on trying, so that no room comes back.
+  const crowd = `import os, time
+while True:
+    try:
+        if os.fork() == 0: time.sleep(1000)
+    except OSError:
+        open("/tmp/full", "w").close()
+        time.sleep(0.001)`;
+  const full = 'while [ ! -e /tmp/full ]; do sleep 0.1 || :; done';
+  await session.run(`python3 -I -c '${crowd}' > /dev/null 2>&1 & ${full}`);
+  const { result } = await session.verify();
+  expect(result).toMatchObject({ verdict: 'FAILED', trainable: true });
 });
 
 describe('a sample with runs at several levels', () => {

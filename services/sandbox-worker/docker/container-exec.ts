@@ -24,8 +24,9 @@ export interface ContainerExec {
   release(): void;
 }
 
-/** What the engine's runtime says of a program that it could not start. */
-const notStarted = /OCI runtime exec failed|executable file not found|no such file or directory/;
+/** What the runtime says where the program is to blame, or a container in which there is no room for one more process. */
+const notStarted =
+  /executable file not found|no such file or directory|permission denied|exec format error|resource temporarily unavailable|cannot allocate memory/;
 const pausedTries = 100;
 const pausedPauseMs = 100;
 
