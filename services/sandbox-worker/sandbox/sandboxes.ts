@@ -3,6 +3,7 @@ import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
 import { type ResourceLimits, type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
+import { briefly } from '../../shared/sample/build-failure.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
@@ -146,7 +147,9 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     await maker.discard(sandbox, message);
   }
 
-  function failure(error: unknown): { reason: string; message: string } {
+  function failure(raised: unknown): { reason: string; message: string } {
+    // The record is for every key of the project.
+    const error = briefly(raised);
     if (error instanceof DomainError) return { reason: error.reason, message: error.message };
     log.error({ err: error }, 'a sandbox could not be made');
     return { reason: 'ENGINE_FAILED', message: 'the sandbox could not be made; the worker log has the details' };

@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { SampleService } from '../../../gen/assay/v1/sample_pb.js';
+import { briefly } from '../../shared/sample/build-failure.ts';
 import type { ValidationStore } from '../../shared/store/validation-store.ts';
 import { requireCaller } from '../auth/caller.ts';
 import type { SampleBuilder } from '../sample/build-sample.ts';
@@ -63,16 +64,20 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       const { grader } = requireCaller(context);
       const { folder } = findSample(await index.catalog(), request);
       const told = new Set<string>();
-      for await (const news of build(folder, context.signal)) {
-        if (grader || news.case !== 'progress') {
-          yield { news };
-          continue;
+      try {
+        for await (const news of build(folder, context.signal)) {
+          if (grader || news.case !== 'progress') {
+            yield { news };
+            continue;
+          }
+          const { workerId, step } = news.value;
+          const key = `${workerId} ${step}`;
+          if (told.has(key)) continue;
+          told.add(key);
+          yield { news: { case: 'progress', value: { workerId, step, line: '' } } };
         }
-        const { workerId, step } = news.value;
-        const key = `${workerId} ${step}`;
-        if (told.has(key)) continue;
-        told.add(key);
-        yield { news: { case: 'progress', value: { workerId, step, line: '' } } };
+      } catch (error) {
+        throw grader ? error : briefly(error);
       }
     },
     async *validateSample(request, context) {
