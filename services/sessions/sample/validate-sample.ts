@@ -1,12 +1,12 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { WorkerRecord } from '../../../gen/assay/events/v1/records_pb.js';
 import { SampleValidationSchema, type ValidateSampleResponse } from '../../../gen/assay/v1/sample_pb.js';
 import { ValidateSampleContentResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { ValidationStore } from '../../shared/store/validation-store.ts';
 import { readExecutionStream } from '../execution/execution-reader.ts';
-import { placementOrder } from '../session/placement.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 import type { SampleShelf } from './sample-shelf.ts';
@@ -17,6 +17,20 @@ export interface SampleValidatorDeps {
   readonly shelf: SampleShelf;
   readonly validations: ValidationStore;
   readonly nowMs: () => number;
+}
+
+/** The one with most room for sessions; that it is full of them does not keep it from grading. */
+function graderOf(workers: WorkerDirectory): WorkerRecord {
+  const grading = workers.all().filter(({ record, reachable }) => {
+    return reachable && !record.draining && record.capabilities.includes('verification');
+  });
+  const [freest] = grading.map(({ record }) => record).sort((a, b) => roomOf(b) - roomOf(a));
+  if (freest !== undefined) return freest;
+  throw new DomainError('NO_WORKER', 'no worker is there to grade; start one with the capability verification');
+}
+
+function roomOf({ capacity, sessions }: WorkerRecord): number {
+  return capacity - sessions;
 }
 
 type News = ValidateSampleResponse['news'];
@@ -31,9 +45,7 @@ export type SampleValidator = (
 export function createSampleValidator(deps: SampleValidatorDeps): SampleValidator {
   const { workers, client, shelf, validations, nowMs } = deps;
   return async function* (folder, repetitions, signal) {
-    const worker = placementOrder(workers.all(), new Map())[0];
-    if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to grade; start one');
-    const { address, workerId } = worker;
+    const { address, workerId } = graderOf(workers);
     const contentDigest = folder.digests.content;
     await shelf.provide(folder);
     const request = { contentDigest, repetitions };
