@@ -69,6 +69,7 @@ async function main(config: WorkerConfig): Promise<void> {
     directory: join(dataDirectory, 'manifests'),
     socketPath: config.ASSAY_DOCKER_SOCKET,
   });
+  manifests.keepOnly(await engine.imageIds());
   const store = createNatsSampleReader(broker);
   const samples = createWorkerSamples(config, { engine, manifests, store, dataDirectory, log });
   const installation = config.ASSAY_INSTALLATION;

@@ -69,6 +69,7 @@ export function createEngine(deps: EngineDeps): Engine {
       }
     },
     image: images,
+    imageIds: () => imageIds(docker),
     async run(spec) {
       if (disk.kind === 'none' && !deps.allowUnlimitedDisk) throw noDiskLimit();
       const run = () => runWithRights(spec);
@@ -109,6 +110,14 @@ function noDiskLimit(): DomainError {
     'this worker cannot limit the disk of a sandbox: it needs root on the host of an overlay2 engine, or an engine with ' +
       'storage-opt size; run it as root, or accept unlimited disks with ASSAY_ALLOW_UNLIMITED_DISK=true',
   );
+}
+
+async function imageIds(docker: Docker): Promise<ReadonlySet<string>> {
+  try {
+    return new Set((await docker.listImages({ all: true })).map(({ Id }) => Id));
+  } catch (error) {
+    throw engineFailed('listing images', error);
+  }
 }
 
 async function renameContainer(docker: Docker, id: string, name: string): Promise<void> {

@@ -87,6 +87,8 @@ export interface Engine {
   ready(): Promise<void>;
   /** IMAGE_NOT_FOUND if absent. An image without the session's user gets a thin derived image, once. */
   image(reference: string): Promise<SandboxImage>;
+  /** The ids of all images that the engine has, named or not. */
+  imageIds(): Promise<ReadonlySet<string>>;
   /** Creates, limits and starts; on any failure nothing is left behind. */
   run(spec: ContainerSpec): Promise<RunningContainer>;
   /** The first half of run(): `files` and `fill` are not looked at. On any failure nothing is left behind. */

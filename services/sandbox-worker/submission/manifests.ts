@@ -16,7 +16,7 @@ export interface Manifests {
   of(imageId: string): Promise<string>;
   /** For an image that is gone. */
   forget(imageId: string): void;
-  /** Forgets all but these. */
+  /** Forgets all but these, and what was not finished; not to be called while one is being made. */
   keepOnly(imageIds: ReadonlySet<string>): void;
 }
 
