@@ -40,6 +40,8 @@ export function createSampleCache(deps: SampleCacheDeps): SampleCache {
   const makeRoom = async (): Promise<void> => {
     for (const digest of [...known.keys()].slice(0, -keptAlways)) {
       if (sumOf(sizes) <= maxBytes) return;
+      // It is being fetched, and lies nowhere yet.
+      if (!sizes.has(digest)) continue;
       known.delete(digest);
       sizes.delete(digest);
       await discard(directory, join(directory, hexOf(digest)));

@@ -30,6 +30,7 @@ export function createWorkerSamples(config: WorkerConfig, deps: WorkerSamplesDep
     store,
     limits: { bytes: config.ASSAY_LIMIT_SAMPLE_BYTES, files: config.ASSAY_LIMIT_SAMPLE_FILES },
     maxBytes: config.ASSAY_SAMPLE_CACHE_BYTES,
+    keptAlways: 32 + config.ASSAY_VERIFICATION_SLOTS,
   });
   const images = createSampleImages({
     engine,

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
@@ -28,6 +29,8 @@ export function createWorkerValidation(deps: WorkerValidationDeps): Validator {
     };
   }
   const directory = join(deps.dataDirectory, 'validations');
+  // Of a life that ended in the middle of a validation.
+  rmSync(directory, { recursive: true, force: true });
   const store = createLocalSubmissionStore(join(directory, 'submissions'));
   const stagingDirectory = join(directory, 'staging');
   const sealer = createSealer({ engine, manifests, store, threads, stagingDirectory });

@@ -94,10 +94,12 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     const image = await deps.images.ensure(sample, undefined, signal);
     signal.throwIfAborted();
     const local: LocalSubmission[] = [];
+    const fetched: string[] = [];
     const fetch = async (wanted: string): Promise<StoredSubmission> => {
       const found = await deps.submissions.fetch(wanted);
       if (found === undefined) throw new FailedAttempt(`the store has no submission ${wanted} any more`);
       local.push(found);
+      fetched.push(wanted);
       return { digest: wanted, path: found.file };
     };
     try {
@@ -111,7 +113,7 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
       return { graded, sample };
     } catch (error) {
       // It may be the copy on this host that is damaged: the next attempt fetches another.
-      if (!signal.aborted) await deps.submissions.remove(digest);
+      if (!signal.aborted) for (const each of fetched) await deps.submissions.remove(each);
       throw error;
     } finally {
       for (const { release } of local) await release();

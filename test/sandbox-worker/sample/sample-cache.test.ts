@@ -126,6 +126,24 @@ describe("a sample's contents", () => {
   });
 });
 
+test('one that is being fetched is in nobody’s way when there are too many', async () => {
+  const samples = [await newSample(), await newSample(), await newSample()];
+  const archives = new Map(samples.map((sample) => [sample.digests.content, sample]));
+  const [slow, ...others] = samples.map(({ digests }) => digests.content) as [string, string, string];
+  const gate = Promise.withResolvers<void>();
+  const store = {
+    async get(digest: string) {
+      if (digest === slow) await gate.promise;
+      return wholeArchive(archives.get(digest) as SampleFolder);
+    },
+  };
+  const { cache } = cacheOf(store, { maxBytes: 1, keptAlways: 1 });
+  const coming = cache.folder(slow);
+  for (const digest of others) await cache.folder(digest);
+  gate.resolve();
+  expect((await coming).digests.content).toBe(slow);
+});
+
 describe('an archive', () => {
   const digest = `sha256:${createHash('sha256').digest('hex')}`;
   const file: Partial<Header> & { name: string } = { name: 'sample.yaml', mode: 0o644 };
