@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Execution, Session } from '../../clients/typescript/index.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
@@ -168,6 +168,20 @@ describe('limits', () => {
     expect(['TIMED_OUT', 'EXITED']).toContain(bomb.reason);
     expect(String((await bombed.run('echo alive')).stdout)).toBe('alive\n');
     expect(String((await bombed.run(['cat', '/etc/hostname'])).stdout)).not.toBe('');
+  });
+
+  test('of processes used up by what an execution left say whose they are, and a cancel of it ends them', async () => {
+    await using bombed = await stack.client.sessions.create({ limits: { pids: 40 } });
+    const bomb = bombed.execute('while sleep 1000 & do :; done', { id: 'bomb' });
+    expect(await bomb.result()).toMatchObject({ reason: 'EXITED' });
+    // What ended gave its own process back; these take what is left.
+    const others = Array.from({ length: 10 }, () => bombed.execute(['sleep', '1000']).result());
+    const error = await Promise.race(others).catch((caught: unknown) => caught);
+    for (const other of others) other.catch(() => {});
+    expect(error).toMatchObject({ reason: 'EXECUTION_QUOTA', message: expect.stringContaining('bomb') });
+    await bomb.cancel();
+    await vi.waitFor(async () => expect(String((await bombed.run(['echo', 'alive'])).stdout)).toBe('alive\n'), 20_000);
+    expect(await bomb.result()).toMatchObject({ reason: 'EXITED' });
   });
 
   test.each(['/tmp', '/workspace', '/home/agent'])(

@@ -1622,7 +1622,8 @@ export declare const ExecutionService: GenService<{
     output: typeof SignalExecutionResponseSchema;
   },
   /**
-   * CancelExecution ends every process of an execution: TERM, two seconds, KILL. It answers at once; the result says CANCELLED.
+   * CancelExecution ends every process of an execution: TERM, two seconds, KILL. It answers at once; the result says CANCELLED. Of one that has
+   * ended it ends the processes that were left in the background, and the result stays what it was.
    *
    * @generated from rpc assay.v1.ExecutionService.CancelExecution
    */

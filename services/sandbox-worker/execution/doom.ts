@@ -24,7 +24,7 @@ export interface Doom {
 export function beginDoom(
   number: bigint,
   reason: DoomReason,
-  cgroup: ExecutionCgroup | undefined,
+  cgroup: Pick<ExecutionCgroup, 'kill' | 'populated'> | undefined,
   send: (frame: Buffer) => void,
 ): Doom {
   let killed = false;

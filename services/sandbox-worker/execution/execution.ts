@@ -252,7 +252,8 @@ export class Execution implements Readable, Holding {
     if (this.running && this.awaiting.seen(kind, this.input.received)) this.wakeReaders();
   }
 
-  onFailed(step: number, errno: number): void {
+  /** `leftBehind`: executions that have ended and whose processes have not. */
+  onFailed(step: number, errno: number, leftBehind: readonly string[]): void {
     if (this.startedMs !== undefined || this.result !== undefined) throw new GuestViolation('FAILED after STARTED');
     // Its shell ended in the moment it was sent: it waits until that is open again.
     if ((step === failedStep.noShell || step === failedStep.shellBusy) && ++this.attempts <= attemptsLimit) {
@@ -263,7 +264,7 @@ export class Execution implements Readable, Holding {
         return;
       }
     }
-    this.refuse(refusalOf(step, errno));
+    this.refuse(refusalOf(step, errno, leftBehind));
   }
 
   /** Nothing was run. */
@@ -397,6 +398,24 @@ export class Execution implements Readable, Holding {
 
   cancel(): void {
     if (this.running) this.endAs(EndReason.CANCELLED);
+    else this.endLeftovers();
+  }
+
+  /** Ends the processes that it left in the background. */
+  private endLeftovers(): void {
+    const { cgroup } = this.place;
+    if (cgroup === undefined || !this.leavesProcesses) return;
+    // Once they are gone the cgroup may be another execution's.
+    const own = (): boolean => this.place.cgroup === cgroup;
+    const left = { kill: (signo: number) => (own() ? cgroup.kill(signo) : 0), populated: () => this.leavesProcesses };
+    const doom = beginDoom(this.number, EndReason.CANCELLED, left, () => {});
+    doom.programEnded();
+    doom.whenGone(() => {});
+  }
+
+  /** Whether it has ended and processes that it started go on. Those in a shell end with the shell. */
+  get leavesProcesses(): boolean {
+    return !this.running && this.seat === undefined && this.place.cgroup?.populated() === true;
   }
 
   /** Its shell is being closed, and it ends with it. */

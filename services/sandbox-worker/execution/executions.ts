@@ -206,6 +206,12 @@ export function createExecutions(
     clearSoon();
   }
 
+  /** Asked only when something could not be started, which may be because of them. */
+  function leftBehind(): string[] {
+    const ended = [...unsettled, ...leftovers].filter((execution) => execution.leavesProcesses);
+    return ended.map(({ spec }) => spec.id);
+  }
+
   function clearSoon(): void {
     clearing ??= setTimeout(clear, clearMs).unref();
   }
@@ -297,7 +303,7 @@ export function createExecutions(
     failed(number, step, errno) {
       const shell = numbers.shell(number);
       if (shell !== undefined) shell.onFailed(step, errno);
-      else numbers.execution(number)?.onFailed(step, errno);
+      else numbers.execution(number)?.onFailed(step, errno, leftBehind());
     },
     output: (number, stream, offset, data) => numbers.execution(number)?.onOutput(stream, offset, data),
     inputAck(number, received, written, ended, closed) {

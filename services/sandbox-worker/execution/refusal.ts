@@ -22,13 +22,23 @@ const advice: Readonly<Record<string, string>> = {
   E2BIG: 'arguments and environment are too long together',
 };
 
-/** Why the guest ran nothing, from its FAILED frame. */
-export function refusalOf(step: number, errno: number): DomainError {
+const namedExecutions = 5;
+
+/** Why the guest ran nothing, from its FAILED frame. `leftBehind`: executions that have ended and left processes. */
+export function refusalOf(step: number, errno: number, leftBehind: readonly string[] = []): DomainError {
   const name = errnoName(errno);
   const what = steps[step] ?? `step ${step} failed`;
   const why = step === 6 ? '' : `: ${name}${advice[name] === undefined ? '' : ` (${advice[name]})`}`;
   const reason = step === 6 || step === 2 ? 'EXECUTION_QUOTA' : 'PROGRAM_NOT_STARTED';
-  return new DomainError(reason, `nothing was run: ${what}${why}`, { step: String(step), errno: name });
+  const left = name === 'EAGAIN' || name === 'ENOMEM' ? hintAt(leftBehind) : '';
+  return new DomainError(reason, `nothing was run: ${what}${why}${left}`, { step: String(step), errno: name });
+}
+
+function hintAt(leftBehind: readonly string[]): string {
+  if (leftBehind.length === 0) return '';
+  const more = leftBehind.length > namedExecutions ? ` and ${leftBehind.length - namedExecutions} more` : '';
+  const names = leftBehind.slice(-namedExecutions).join(', ');
+  return `; processes are left of executions that have ended: ${names}${more}; cancel these to end them`;
 }
 
 function errnoName(errno: number): string {
