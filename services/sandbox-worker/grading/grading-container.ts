@@ -12,7 +12,7 @@ const installationLabel = 'dev.assay.installation';
 /** Marks the containers that are made for gradings, and tells for which. */
 export const kindLabel = 'dev.assay.kind';
 export const gradingKind = 'grading';
-export const verificationLabel = 'dev.assay.verification';
+const verificationLabel = 'dev.assay.verification';
 const slotLabel = 'dev.assay.slot';
 
 const guestTimeoutMs = 20_000;
@@ -91,7 +91,8 @@ export function createGradingContainers({ engine, slots, installation, log }: Gr
       for (const { id, labels } of await engine.list(installation)) {
         if (labels[kindLabel] !== gradingKind || live.has(labels[slotLabel] ?? '')) continue;
         log.warn({ container: id, verification: labels[verificationLabel] }, 'removing a container of no grading');
-        await engine.remove(id);
+        // One that cannot be removed keeps neither the others nor the worker.
+        await engine.remove(id).catch((error) => log.error({ container: id, err: error }, 'left for the next sweep'));
       }
     },
     async create(order) {

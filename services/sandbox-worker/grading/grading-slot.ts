@@ -16,8 +16,6 @@ export interface GradingSlot {
 
 export interface GradingSlots {
   make(): GradingSlot;
-  /** For what a worker before this one left. */
-  clear(): void;
 }
 
 export interface GradingSlotDeps {
@@ -34,13 +32,10 @@ const hosts = '127.0.0.1\tlocalhost sandbox\n::1\tip6-localhost ip6-loopback\n';
 
 export function createGradingSlots(deps: GradingSlotDeps): GradingSlots {
   const root = join(deps.dataDirectory, 'g');
-  const clear = (): void => {
-    rmSync(root, { recursive: true, force: true });
-    mkdirSync(root, { recursive: true, mode: 0o700 });
-  };
-  clear();
+  // What a worker before this one left.
+  rmSync(root, { recursive: true, force: true });
+  mkdirSync(root, { recursive: true, mode: 0o700 });
   return {
-    clear,
     make() {
       const name = randomBytes(6).toString('hex');
       const directory = join(root, name);

@@ -8,10 +8,12 @@ export interface OutputKeeper {
   kept(): KeptOutput;
 }
 
+const smallestHead = 4_096;
+
 export function createOutputKeeper(limitBytes: number): OutputKeeper {
   const headBytes = Math.ceil(limitBytes / 2);
   const tailBytes = limitBytes - headBytes;
-  const head: Buffer[] = [];
+  let head = Buffer.alloc(0);
   let headHeld = 0;
   let tail: Buffer | undefined;
   let tailTotal = 0;
@@ -27,19 +29,29 @@ export function createOutputKeeper(limitBytes: number): OutputKeeper {
     tail.set(rest.subarray(first.length), 0);
     tailTotal += data.length;
   };
+  /** One buffer that grows: a program that writes byte by byte would else leave as many of them. */
+  const takeHead = (data: Uint8Array): void => {
+    const needed = headHeld + data.length;
+    if (needed > head.length) {
+      const grown = Buffer.alloc(Math.min(headBytes, Math.max(2 * needed, smallestHead)));
+      grown.set(head.subarray(0, headHeld));
+      head = grown;
+    }
+    head.set(data, headHeld);
+    headHeld = needed;
+  };
   return {
     get totalBytes() {
       return headHeld + tailTotal;
     },
     take(data) {
       const first = data.subarray(0, headBytes - headHeld);
-      if (first.length > 0) head.push(Buffer.from(first));
-      headHeld += first.length;
+      if (first.length > 0) takeHead(first);
       if (first.length < data.length) takeTail(data.subarray(first.length));
     },
     kept() {
       const dropped = Math.max(0, tailTotal - tailBytes);
-      const parts = [...head];
+      const parts = [head.subarray(0, headHeld)];
       if (dropped > 0) parts.push(Buffer.from(`\n[${dropped} bytes left out]\n`));
       if (tail !== undefined) {
         const at = dropped > 0 ? tailTotal % tailBytes : 0;

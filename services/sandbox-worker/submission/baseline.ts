@@ -10,7 +10,6 @@ export interface BaselineNode {
 /** The tree of the image, as far as a submission is concerned with it. */
 export interface Baseline {
   at(path: BytePath): BaselineNode | undefined;
-  readonly size: number;
 }
 
 interface GrowingNode extends BaselineNode {
@@ -29,7 +28,7 @@ export function createBaseline(entries: readonly ManifestEntry[]): Baseline {
     const slash = path.lastIndexOf('/');
     nodes.get(path.slice(0, Math.max(slash, 0)))?.children.set(path.slice(slash + 1), node);
   }
-  return { at: (path) => nodes.get(path), size: nodes.size - 1 };
+  return { at: (path) => nodes.get(path) };
 }
 
 const remembered = 4;

@@ -35,5 +35,3 @@ export const environmentSchema = object({
     message: 'no hosts unless network is egress',
     path: ['egress_hosts'],
   });
-
-export type Environment = z.output<typeof environmentSchema>;

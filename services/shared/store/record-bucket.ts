@@ -8,7 +8,6 @@ import { isConflict, isRefusal, storeUnavailable } from './store-error.ts';
 
 /** Protobuf records of one kind in one bucket. Rejects with STORE_UNAVAILABLE where the broker does not answer. */
 export interface RecordBucket<Desc extends DescMessage> {
-  readonly name: BucketName;
   get(key: string): Promise<Stored<MessageShape<Desc>> | undefined>;
   /** Writes if the record is still at `revision` (0: if there is none). Undefined: it is not. */
   compareAndSet(
@@ -37,7 +36,6 @@ export function createRecordBucket<Desc extends DescMessage>(
     }
   };
   return {
-    name,
     get: (key) =>
       guarded(async () => {
         const entry = await repeatable(broker, () => kv.get(key));
