@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import type { TestProject } from 'vitest/node';
 import { setup as setUp } from '../scripts/setup/index.mjs';
+import { own, sweepDeadRuns } from './dead-runs.ts';
 import { leftovers } from './leftovers.ts';
 import { runDirectory } from './run.ts';
 
@@ -19,10 +21,13 @@ declare module 'vitest' {
   }
 }
 
-/** Sets up what the tests need and, when all have run, fails the run if anything is left behind. */
+/** Sets up what the tests need, removes what runs that were killed have left, and, when all have run, fails the run if anything is left behind. */
 export default async function globalSetup(project: TestProject): Promise<() => Promise<void>> {
   process.env.ASSAY_TEST_RUN = `t${randomBytes(5).toString('hex')}`;
+  own(runDirectory());
   const found = await setUp();
+  const swept = await sweepDeadRuns(tmpdir(), found.dockerSocket);
+  if (swept.length > 0) console.log(`removed what runs that were killed have left: ${swept.join(', ')}`);
   project.provide('setup', { ...found, natsServer: found.natsServer ?? '' });
   return async () => {
     const left = await leftovers(found.dockerSocket);

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { runDirectory, runId } from './run.ts';
+import { ownerFile, runDirectory, runId } from './run.ts';
 
 /** Everything of this run that still exists: containers, mounts, loop devices, cgroups, directories, processes, networks. */
 export async function leftovers(dockerSocket: string): Promise<string[]> {
@@ -12,18 +12,26 @@ export async function leftovers(dockerSocket: string): Promise<string[]> {
     ...containers
       .filter(({ Labels }) => (Labels['dev.assay.installation'] ?? '').startsWith(runId()))
       .map(({ Id, State }) => `container ${Id.slice(0, 12)} (${State})`),
-    ...readFileSync('/proc/self/mounts', 'utf8')
-      .split('\n')
-      .filter((line) => line.includes(directory))
-      .map((line) => `mount ${line}`),
+    ...mountsBelow(directory).map((place) => `mount ${place}`),
     ...loopFiles()
       .filter((file) => file.startsWith(directory))
       .map((file) => `loop device of ${file}`),
     ...cgroupsWithout(new Set(containers.map(({ Id }) => Id))).map((path) => `cgroup ${path}`),
-    ...readdirSync(directory).map((name) => `directory ${join(directory, name)}`),
+    ...readdirSync(directory)
+      .filter((name) => name !== ownerFile)
+      .map((name) => `directory ${join(directory, name)}`),
     ...processesIn(directory).map((line) => `process ${line}`),
     ...networkLeftovers(`assay-${runId()}`),
   ];
+}
+
+/** Mounts that are below the directory, or of something in it; the last comes first. */
+export function mountsBelow(directory: string): string[] {
+  const lines = readFileSync('/proc/self/mounts', 'utf8').split('\n');
+  return lines
+    .filter((line) => line.includes(directory))
+    .flatMap((line) => line.split(' ')[1] ?? [])
+    .reverse();
 }
 
 interface Container {
@@ -32,7 +40,7 @@ interface Container {
   Labels: Record<string, string>;
 }
 
-function listContainers(socketPath: string): Promise<Container[]> {
+export function listContainers(socketPath: string): Promise<Container[]> {
   return new Promise((resolve, reject) => {
     request({ socketPath, path: '/containers/json?all=true' }, (response) => {
       const chunks: Buffer[] = [];
@@ -82,14 +90,22 @@ function processesIn(directory: string): string[] {
 
 /** Interfaces, network namespaces and packet rules that carry this run's name. */
 function networkLeftovers(name: string): string[] {
-  const links = readdirSync('/sys/class/net').filter((link) => aliasOf(link).startsWith(name));
-  const namespaces = existsSync('/run/netns') ? readdirSync('/run/netns') : [];
+  const { links, namespaces } = networksOf(name);
   const rules = ['iptables-save', 'ip6tables-save'].flatMap((program) => linesOf(program));
   return [
     ...links.map((link) => `interface ${link}`),
-    ...namespaces.filter((found) => found.startsWith(name)).map((found) => `network namespace ${found}`),
+    ...namespaces.map((found) => `network namespace ${found}`),
     ...rules.filter((line) => line.includes(name)).map((line) => `packet rule ${line}`),
   ];
+}
+
+/** Interfaces and network namespaces whose names begin so. */
+export function networksOf(name: string): { readonly links: string[]; readonly namespaces: string[] } {
+  const namespaces = existsSync('/run/netns') ? readdirSync('/run/netns') : [];
+  return {
+    links: readdirSync('/sys/class/net').filter((link) => aliasOf(link).startsWith(name)),
+    namespaces: namespaces.filter((found) => found.startsWith(name)),
+  };
 }
 
 function aliasOf(link: string): string {

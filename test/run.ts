@@ -9,6 +9,9 @@ export function runId(): string {
   return id;
 }
 
+/** In the directory of a run: which process it belongs to. */
+export const ownerFile = 'owner';
+
 /** The directory below which a run keeps all its files. */
 export function runDirectory(): string {
   const directory = join(tmpdir(), `assay-${runId()}`);

@@ -49,6 +49,19 @@ async function start(grade: GradingWorkerOptions['grade'], more: Partial<Grading
   return worker;
 }
 
+/** A worker whose gradings begin, and end when they are let. */
+async function startGated(more: Partial<GradingWorkerOptions>) {
+  let begun = 0;
+  const gate = Promise.withResolvers<void>();
+  const grade: GradingWorkerOptions['grade'] = async (order) => {
+    begun += 1;
+    await Promise.race([gate.promise, endless(order)]);
+    return graded();
+  };
+  await start(grade, more);
+  return { begun: () => begun, end: gate.resolve };
+}
+
 const jobs = () => createNatsJobSource({ broker, ackWaitMs: 1_000, workerId: 'worker-a' });
 const queueIsEmpty = () => vi.waitFor(async () => expect(await jobs().projects()).toEqual([]), 5_000);
 
@@ -70,25 +83,16 @@ describe('a job', () => {
   });
 
   test('that comes ten times is graded once', async () => {
-    let times = 0;
-    const gate = Promise.withResolvers<void>();
-    await start(
-      async (order) => {
-        times += 1;
-        await Promise.race([gate.promise, endless(order)]);
-        return graded();
-      },
-      { slots: 4 },
-    );
+    const gradings = await startGated({ slots: 4 });
     await queue(broker, 'p', id);
     const job = toBinary(VerificationJobSchema, create(VerificationJobSchema, { project: 'p', verificationId: id }));
     for (let copy = 0; copy < 10; copy += 1)
       await broker.js.publish(`assay.jobs.p.${id}`, job, { msgID: `${id}.${copy}` });
-    await vi.waitFor(() => expect(times).toBe(1));
-    gate.resolve();
+    await vi.waitFor(() => expect(gradings.begun()).toBe(1));
+    gradings.end();
     expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
     await queueIsEmpty();
-    expect(times).toBe(1);
+    expect(gradings.begun()).toBe(1);
   });
 
   test('that cannot be read, or has no record, is dropped', async () => {
@@ -224,21 +228,12 @@ describe('a worker', () => {
   });
 
   test('keeps a job that takes longer than the queue waits', async () => {
-    let times = 0;
-    const gate = Promise.withResolvers<void>();
-    await start(
-      async (order) => {
-        times += 1;
-        await Promise.race([gate.promise, endless(order)]);
-        return graded();
-      },
-      { ackWaitMs: 500 },
-    );
+    const gradings = await startGated({ ackWaitMs: 500 });
     await queue(broker, 'q', id);
     await new Promise((resolve) => setTimeout(resolve, 1_500));
-    gate.resolve();
+    gradings.end();
     expect(await ended(broker, 'q', id)).toMatchObject({ attempts: 1 });
-    expect(times).toBe(1);
+    expect(gradings.begun()).toBe(1);
   });
 
   test('gives back what it is at when it stops, and that is no attempt', async () => {
