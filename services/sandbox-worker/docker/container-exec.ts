@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
-import { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type Docker from 'dockerode';
 import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
+import { createDemuxer } from './exec-output.ts';
 
 export interface ExecSpec {
   readonly args: readonly string[];
@@ -68,7 +68,7 @@ async function start(docker: Docker, id: string, spec: ExecSpec): Promise<Contai
   const drained = new Promise<void>((resolve) => {
     for (const event of ['end', 'close', 'error']) stream.once(event, () => resolve());
   });
-  docker.modem.demuxStream(stream, sink(spec.stdout), sink(spec.stderr));
+  stream.on('data', createDemuxer(spec));
   return {
     drained,
     async exitCode() {
@@ -77,15 +77,6 @@ async function start(docker: Docker, id: string, spec: ExecSpec): Promise<Contai
     },
     release: () => void stream.destroy(),
   };
-}
-
-function sink(take: (data: Buffer) => void): Writable {
-  return new Writable({
-    write(data: Buffer, _encoding, done) {
-      take(data);
-      done();
-    },
-  });
 }
 
 /** What a shell would say of it. */
