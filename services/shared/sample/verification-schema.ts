@@ -68,7 +68,7 @@ const reward = z.discriminatedUnion(
 
 /** How a submission is graded. */
 export const verificationSchema = object({
-  /** The folder of hidden tests. No session ever sees it. */
+  /** The folder of hidden tests. No agent ever sees it. */
   tests: relativePath('a folder of the sample'),
   /** Runs first, as the agent's user, in the working directory: a build, for example. */
   prepare: object({ command, timeout: timeout.default(300) }).optional(),
