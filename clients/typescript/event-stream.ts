@@ -2,7 +2,7 @@ import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from 'nod
 import { Code, ConnectError } from '@connectrpc/connect';
 import { checkResponse, checkTrailers, type ResponseHeaders } from './call-status.ts';
 import { createFrameReader } from './frame-reader.ts';
-import { decodeEvent, type ReceivedEvent } from './received-event.ts';
+import { decodeEvent, decodeOutputInParts, type ReceivedEvent } from './received-event.ts';
 
 const queueLimitBytes = 1024 * 1024;
 /** How long a server may take to end a call that it has said all in. */
@@ -29,7 +29,11 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
   let heldBytes = 0;
   let outcome: (() => unknown) | undefined;
   let wake: (() => void) | undefined;
-  const frames = createFrameReader(largestMessageBytes, (bytes, owned) => queue.push(decodeEvent(bytes, owned)));
+  const frames = createFrameReader(
+    largestMessageBytes,
+    (bytes, owned) => queue.push(decodeEvent(bytes, owned)),
+    (size, beginning) => decodeOutputInParts(size, beginning, (output) => queue.push(output)),
+  );
 
   /** The first end counts. Its error is made when somebody asks: most calls end well, and a stack costs much. */
   function settle(failure: () => unknown): void {

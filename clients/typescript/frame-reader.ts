@@ -13,11 +13,19 @@ export interface FrameReader {
 /** Told whether the message has memory of its own, or is a view of a piece which it shares with others. */
 export type OnMessage = (message: Buffer, owned: boolean) => void;
 
-export function createFrameReader(limitBytes: number, onMessage: OnMessage): FrameReader {
+/** Takes the rest of a message in parts, as they come. */
+export type TakePart = (part: Buffer) => void;
+
+/** Asked about a message that is not whole yet, with its length and its beginning. Undefined: it is to be collected. */
+export type BeginParts = (size: number, beginning: Buffer) => TakePart | undefined;
+
+export function createFrameReader(limitBytes: number, onMessage: OnMessage, beginParts?: BeginParts): FrameReader {
   const splitPrefix = Buffer.alloc(prefixBytes);
   let prefixFilled = 0;
   let message: Buffer | undefined;
   let messageFilled = 0;
+  let takePart: TakePart | undefined;
+  let partBytesLeft = 0;
 
   /** The place after a prefix that lies whole in the piece, or in this one and those before; else the piece's end. */
   function readPrefix(piece: Buffer, at: number): { at: number; size: number | undefined } {
@@ -29,6 +37,30 @@ export function createFrameReader(limitBytes: number, onMessage: OnMessage): Fra
     if (prefixFilled < prefixBytes) return { at: at + copied, size: undefined };
     prefixFilled = 0;
     return { at: at + copied, size: readSize(splitPrefix, 0, limitBytes) };
+  }
+
+  /** A message that is not whole in its first piece. */
+  function begin(size: number, piece: Buffer, at: number): void {
+    const beginning = piece.subarray(at);
+    takePart = beginParts?.(size, beginning);
+    partBytesLeft = size - beginning.length;
+    if (takePart !== undefined) return;
+    message = Buffer.allocUnsafeSlow(size);
+    messageFilled = piece.copy(message, 0, at);
+  }
+
+  /** How much of the piece belongs to the message that is taken in parts. */
+  function passOn(take: TakePart, piece: Buffer): number {
+    const part = piece.length <= partBytesLeft ? piece : piece.subarray(0, partBytesLeft);
+    partBytesLeft -= part.length;
+    if (partBytesLeft === 0) takePart = undefined;
+    take(part);
+    return part.length;
+  }
+
+  function goOn(piece: Buffer): number {
+    if (takePart !== undefined) return passOn(takePart, piece);
+    return message === undefined ? 0 : fill(message, piece);
   }
 
   /** How much of the piece belongs to the message that was begun before it. */
@@ -44,21 +76,17 @@ export function createFrameReader(limitBytes: number, onMessage: OnMessage): Fra
 
   return {
     get complete() {
-      return message === undefined && prefixFilled === 0;
+      return message === undefined && takePart === undefined && prefixFilled === 0;
     },
     push(piece) {
-      let at = message === undefined ? 0 : fill(message, piece);
+      let at = goOn(piece);
       while (at < piece.length) {
         const prefix = readPrefix(piece, at);
         at = prefix.at;
         if (prefix.size === undefined) return;
         const end = at + prefix.size;
-        if (end <= piece.length) {
-          onMessage(piece.subarray(at, end), false);
-        } else {
-          message = Buffer.allocUnsafeSlow(prefix.size);
-          messageFilled = piece.copy(message, 0, at);
-        }
+        if (end <= piece.length) onMessage(piece.subarray(at, end), false);
+        else begin(prefix.size, piece, at);
         at = end;
       }
     },

@@ -29,15 +29,55 @@ export function decodeEvent(message: Buffer, owned: boolean): ReceivedEvent {
   }
 }
 
+/** A piece of at least this is given to the reader as it lies in what was read from the socket: 64 KiB at most. */
+const viewBytes = 8 * 1024;
+
+/**
+ * Takes the output of a message that is still coming in, in parts: collecting it first costs a copy and, what is more, as
+ * many collections of garbage again. Undefined: it is no output, or not seen to be one yet.
+ */
+export function decodeOutputInParts(
+  size: number,
+  beginning: Buffer,
+  take: (output: ReceivedOutput) => void,
+): ((part: Buffer) => void) | undefined {
+  const head = decodeOutputHead(beginning, size);
+  if (head === undefined || head.start > beginning.length) return undefined;
+  let { offset } = head;
+  const takePart = (part: Buffer): void => {
+    take({ case: head.stream, value: { offset, data: keep(part, part.length >= viewBytes) } });
+    offset += part.length;
+  };
+  if (head.start < beginning.length) takePart(beginning.subarray(head.start));
+  return takePart;
+}
+
 /**
  * Nearly all bytes come as output, and the general decoder is most of what reading it costs. Whatever is not written
  * in the plainest way is undefined here and left to that decoder.
  */
 function decodeOutput(message: Buffer, owned: boolean): ReceivedOutput | undefined {
-  const event = startOfLast(message, 0, eventTag);
+  const head = decodeOutputHead(message, message.length);
+  if (head === undefined) return undefined;
+  const data = keep(message.subarray(head.start), owned);
+  return { case: head.stream, value: { offset: head.offset, data } };
+}
+
+/** A view of a shared piece would keep all of it in memory for as long as the reader keeps a single byte. */
+function keep(bytes: Buffer, owned: boolean): Uint8Array {
+  const view = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+  return owned ? view : view.slice();
+}
+
+/** What comes before the bytes of an output that reaches to the end of a message of this size. */
+function decodeOutputHead(
+  message: Buffer,
+  size: number,
+): { stream: StreamName; offset: number; start: number } | undefined {
+  const event = startOfLast(message, 0, eventTag, size);
   if (event < 0) return undefined;
   const stream = message[event] === stdoutTag ? 'stdout' : 'stderr';
-  let at = startOfLast(message, event, stream === 'stdout' ? stdoutTag : stderrTag);
+  let at = startOfLast(message, event, stream === 'stdout' ? stdoutTag : stderrTag, size);
   if (at < 0) return undefined;
   let offset = 0;
   if (message[at] === offsetTag) {
@@ -45,18 +85,15 @@ function decodeOutput(message: Buffer, owned: boolean): ReceivedOutput | undefin
     if (Number.isNaN(offset)) return undefined;
     at = afterVarint(message, at + 1);
   }
-  const start = startOfLast(message, at, dataTag);
-  if (start < 0) return undefined;
-  const data = new Uint8Array(message.buffer, message.byteOffset + start, message.length - start);
-  // A view of a shared piece would keep all of it in memory for as long as the reader keeps a single byte.
-  return { case: stream, value: { offset, data: owned ? data : data.slice() } };
+  const start = startOfLast(message, at, dataTag, size);
+  return start < 0 ? undefined : { stream, offset, start };
 }
 
 /** Where the content of a field begins that has this tag and reaches to the end of the message; else -1. */
-function startOfLast(message: Buffer, at: number, tag: number): number {
+function startOfLast(message: Buffer, at: number, tag: number, size: number): number {
   if (message[at] !== tag) return -1;
   const start = afterVarint(message, at + 1);
-  return start + varintAt(message, at + 1) === message.length ? start : -1;
+  return start + varintAt(message, at + 1) === size ? start : -1;
 }
 
 /** NaN for one that is longer than its ten bytes. */

@@ -4,7 +4,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
 import { expect, test } from 'vitest';
 import { createFrameReader } from '../../../clients/typescript/frame-reader.ts';
-import { decodeEvent } from '../../../clients/typescript/received-event.ts';
+import { decodeEvent, decodeOutputInParts, type ReceivedEvent } from '../../../clients/typescript/received-event.ts';
 import { ExecuteResponseSchema } from '../../../gen/assay/v1/execution_pb.js';
 import { finished, gap, heartbeat, output, started } from './execution-script.ts';
 
@@ -91,6 +91,47 @@ test('messages are found whole however the body is cut', () => {
     expect(Buffer.concat(seen).equals(Buffer.concat(messages.slice(0, seen.length)))).toBe(true);
   }
 });
+
+test('output is taken in parts as it comes, each with its offset, and nothing else is', () => {
+  const sent = [started(), output('stdout', 2 ** 40, randomBytes(300_000)), heartbeat(), ...events.slice(0, 28)];
+  const body = Buffer.concat(sent.map(encode).map(frame));
+  for (const most of [30, 5_000, 20_000, 400_000]) {
+    const seen: ReceivedEvent[] = [];
+    const reader = createFrameReader(
+      400_000,
+      (message, owned) => seen.push(decodeEvent(message, owned)),
+      (size, beginning) => decodeOutputInParts(size, beginning, (part) => seen.push(part)),
+    );
+    for (let at = 0; at < body.length; ) {
+      const size = 1 + randomInt(most);
+      // A buffer of its own that is overwritten later, unless it is large: then the client keeps what it was given.
+      const piece = Buffer.from(body.subarray(at, at + size));
+      reader.push(piece);
+      if (piece.length < 8_192) piece.fill(0);
+      at += size;
+    }
+    expect(reader.complete).toBe(true);
+    expect(isDeepStrictEqual(joined(seen), joined(sent.map((event) => decodeEvent(encode(event), true))))).toBe(true);
+    if (most < 300_000) expect(seen.length).toBeGreaterThan(sent.length);
+  }
+});
+
+/** Parts of one output put together; events that are no output as they are. */
+function joined(parts: readonly ReceivedEvent[]): unknown[] {
+  const whole: { case: string | undefined; offset?: number; data?: Buffer; value?: unknown }[] = [];
+  for (const part of parts) {
+    if (part.case !== 'stdout' && part.case !== 'stderr') {
+      whole.push({ case: part.case, value: part.value });
+      continue;
+    }
+    const last = whole.at(-1);
+    const offset = Number(part.value.offset);
+    const goesOn = last?.case === part.case && (last.offset ?? 0) + (last.data?.length ?? 0) === offset;
+    if (last !== undefined && goesOn) last.data = Buffer.concat([last.data ?? Buffer.alloc(0), part.value.data]);
+    else whole.push({ case: part.case, offset, data: Buffer.from(part.value.data) });
+  }
+  return whole;
+}
 
 test('a message over the limit and a compressed one are refused by their prefix', () => {
   const reader = () => createFrameReader(100, () => undefined);
