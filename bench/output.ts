@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { type Bench, fasterIsMore, median, timed } from './measured.ts';
 
 const bytes = 1_073_741_824;
-const rounds = 3;
+const rounds = 5;
 
 /** A gibibyte of output to a client, against the docker CLI into a pipe of the same process. */
 export const output: Bench = async ({ session, container, setup }) => {
