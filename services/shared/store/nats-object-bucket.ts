@@ -52,13 +52,29 @@ export async function createNatsObjectBucket(
     ...createNatsObjectReader(broker, bucket),
     async put(name, pieces) {
       await broker.whenConnected();
+      const given = new AbortController();
+      const source = until(given.signal, pieces);
       try {
-        await broker.answered(() => objects.put({ name }, ReadableStream.from(pieces), { timeout: storeTimeoutMs }));
+        await broker.answered(() =>
+          objects
+            .put({ name }, ReadableStream.from(source), { timeout: storeTimeoutMs })
+            // Where it failed in the middle, nobody else would let go of what the pieces come from.
+            .finally(() => source.return()),
+        );
       } catch (error) {
+        given.abort(error);
         throw storeUnavailable(error);
       }
     },
   };
+}
+
+/** The pieces, and an error once nobody waits for them any more: an end would make a whole object of what there was. */
+async function* until(given: AbortSignal, pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+  for await (const piece of pieces) {
+    given.throwIfAborted();
+    yield piece;
+  }
 }
 
 /** Reads a bucket that somebody else makes and fills. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
 import { createNatsObjectBucket, type ObjectReader } from '../../../services/shared/store/nats-object-bucket.ts';
 import { type NatsProcess, startNats } from './nats-process.ts';
@@ -37,6 +37,35 @@ test('a full bucket refuses what is new', async () => {
   await expect(rest()).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
   expect(await read(objects, 'first')).toEqual(first);
 });
+
+test.each([
+  ['is refused', async () => {}],
+  ['loses its broker', async () => nats.kill()],
+])(
+  'an object that %s lets go of what it is read from',
+  async (_, interrupt) => {
+    const objects = await createNatsObjectBucket(broker, 'test_lets_go', keeping);
+    let open = true;
+    async function* endless(): AsyncGenerator<Uint8Array, void> {
+      try {
+        for (let count = 0; ; count += 1) {
+          if (count === 2) await interrupt();
+          yield randomBytes(150_000);
+        }
+      } finally {
+        open = false;
+      }
+    }
+    await expect(objects.put('endless', endless())).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
+    await vi.waitFor(() => expect(open).toBe(false), 30_000);
+    if (!broker.connected) {
+      await nats.start();
+      await broker.whenConnected();
+    }
+    expect(await objects.storedMs('endless')).toBeUndefined();
+  },
+  60_000,
+);
 
 test('or lets the oldest go, which then is not there at all', async () => {
   const objects = await createNatsObjectBucket(broker, 'test_drops', { ...keeping, dropsOldest: true });
