@@ -17,9 +17,6 @@ const callLimitBytes = 262_144;
 /** What may wait for all calls together; past it every call with output is told to attach. */
 const queueLimitBytes = 4 * 1_048_576;
 
-/** How long a start waits for what follows it: most commands are over by then, and one message costs less than two. */
-const startMs = 3;
-
 type End = MessageInitShape<typeof ExecuteManyEndSchema>;
 
 /** What a call has to say since the last write. */
@@ -48,16 +45,12 @@ export function serveExecuteMany(
 ): (message: Buffer) => void {
   const calls = new Map<number, Subscription>();
   let news = new Map<number, News>();
-  /** Starts that wait. */
-  const starts = new Map<number, Buffer>();
-  let startTimer: NodeJS.Timeout | undefined;
 
   stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' }, { waitForTrailers: true });
   stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
   stream.on('end', () => stream.end());
   // The readers went away; their executions go on.
   stream.on('close', () => {
-    clearTimeout(startTimer);
     for (const [call, subscription] of calls) {
       subscription.cancel();
       forget(call);
@@ -74,18 +67,11 @@ export function serveExecuteMany(
   function newsOf(call: number): News {
     let found = news.get(call);
     if (found === undefined) {
-      const start = starts.get(call);
-      starts.delete(call);
-      found = { frames: start === undefined ? [] : [start] };
+      found = { frames: [] };
       if (news.size === 0) process.nextTick(flush);
       news.set(call, found);
     }
     return found;
-  }
-
-  function tellStarts(): void {
-    startTimer = undefined;
-    for (const call of starts.keys()) newsOf(call);
   }
 
   function forget(call: number): void {
@@ -104,19 +90,12 @@ export function serveExecuteMany(
 
   function createSink(call: number): EventSink {
     let sent = 0;
-    let started = false;
     return {
       get writable() {
         return calls.has(call);
       },
       event(frame) {
-        if (started) {
-          if (calls.has(call)) newsOf(call).frames.push(frame);
-          return;
-        }
-        started = true;
-        starts.set(call, frame);
-        startTimer ??= setTimeout(tellStarts, startMs);
+        if (calls.has(call)) newsOf(call).frames.push(frame);
       },
       output(which, offset, data) {
         sent += data.length;
@@ -146,7 +125,6 @@ export function serveExecuteMany(
     const { call, encoded, traceparent } = readRequest(message);
     if (encoded === undefined) {
       calls.get(call)?.cancel();
-      starts.delete(call);
       forget(call);
       return;
     }
