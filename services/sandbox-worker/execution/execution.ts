@@ -3,7 +3,6 @@ import { EndReason, type ExecutionResult, OutputStream } from '../../../gen/assa
 import type { JournalRecord } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
 import {
-  ack,
   failedStep,
   forget,
   type GuestExit,
@@ -23,13 +22,13 @@ import type { ExecutionHost, ExecutionSpec, Order } from './execution-spec.ts';
 import { type ExecutionTrace, traceExecution } from './execution-trace.ts';
 import { createInput, type Input } from './input.ts';
 import type { Nest } from './nests.ts';
-import { createOutput, type Output } from './output.ts';
 import { Place } from './place.ts';
 import { refusalOf } from './refusal.ts';
 import { endOf, inShell, lostResult, notRunResult, resultOf } from './result.ts';
 import type { Seat } from './seat.ts';
 import type { Spool } from './spool.ts';
 import type { Holding } from './spool-budget.ts';
+import { Streams } from './streams.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
 import { createTerminal, type Terminal } from './terminal.ts';
 
@@ -62,8 +61,7 @@ export class Execution implements Readable, Holding {
   readonly seat: Seat | undefined;
   /** Whether an earlier process accepted it, and may have seen it start. */
   private readonly adopted: boolean;
-  private readonly outputs: Record<Stream, Output>;
-  private readonly readers = new Set<Subscription>();
+  private readonly streams: Streams;
   private readonly place: Place;
   private readonly log: ExecutionLog;
   private readonly ending = new Ending();
@@ -92,19 +90,7 @@ export class Execution implements Readable, Holding {
       spec.terminal,
       (frame) => host.send(frame),
     );
-    const acknowledge = (stream: Stream, offset: number) => host.send(ack(this.number, stream, offset));
-    const disk = { grew: (bytes: number) => host.budget.grew(this, bytes), full: () => host.budget.full() };
-    const output = (stream: Stream): Output =>
-      createOutput(
-        stream,
-        host.spoolPath(spec.number, stream),
-        spec.keptBytes,
-        adopted,
-        this.readers,
-        acknowledge,
-        disk,
-      );
-    this.outputs = { 1: output(1), 2: output(2) };
+    this.streams = new Streams(spec, adopted, host, () => this.number, this);
   }
 
   get id(): string {
@@ -129,11 +115,11 @@ export class Execution implements Readable, Holding {
   }
 
   spool(stream: Stream): Spool {
-    return this.outputs[stream].spool;
+    return this.streams.spool(stream);
   }
 
   get heldBytes(): number {
-    return this.outputs[1].spool.held + this.outputs[2].spool.held;
+    return this.streams.heldBytes;
   }
 
   get endedMs(): number {
@@ -205,8 +191,7 @@ export class Execution implements Readable, Holding {
       this.refusal = new DomainError(isReason(reason) ? reason : 'PROGRAM_NOT_STARTED', message);
     }
     if (record.case === 'drained') {
-      this.outputs[1].complete(Number(record.value.stdoutBytes));
-      this.outputs[2].complete(Number(record.value.stderrBytes));
+      this.streams.complete(Number(record.value.stdoutBytes), Number(record.value.stderrBytes));
       this.drained = true;
     }
     if (record.case === 'trimmed') {
@@ -219,8 +204,7 @@ export class Execution implements Readable, Holding {
   onState(stdoutAcked: number, stderrAcked: number, inputReceived: number): void {
     if (this.drained) return;
     if (this.seat === undefined) this.place.adopt(this.number, this.spec.nest);
-    this.outputs[1].recover(stdoutAcked);
-    this.outputs[2].recover(stderrAcked);
+    this.streams.recover(stdoutAcked, stderrAcked);
     this.input.recover(inputReceived);
     this.terminal.remind();
   }
@@ -245,11 +229,11 @@ export class Execution implements Readable, Holding {
     // The worker that decided to end it may have died before it could.
     if (this.running) this.beginDoom();
     // Most commands print or end within this time; then one write carries it all.
-    this.startedNews = setTimeout(() => this.wakeReaders(), startedDelayMs).unref();
+    this.startedNews = setTimeout(() => this.streams.wake(), startedDelayMs).unref();
   }
 
   onAwaiting(kind: number): void {
-    if (this.running && this.awaiting.seen(kind, this.input.received)) this.wakeReaders();
+    if (this.running && this.awaiting.seen(kind, this.input.received)) this.streams.wake();
   }
 
   /** `leftBehind`: executions that have ended and whose processes have not. */
@@ -276,15 +260,14 @@ export class Execution implements Readable, Holding {
       this.log.refused(refusal);
       this.seat?.left(this, undefined);
     }
-    this.wakeReaders();
+    this.streams.wake();
     this.forgetIfSettled();
   }
 
   /** It waited and will not run. */
   dismiss(message: string): void {
     this.input.close();
-    this.outputs[1].complete(0);
-    this.outputs[2].complete(0);
+    this.streams.complete(0, 0);
     this.drained = true;
     this.log.drained(0, 0);
     this.finish(notRunResult(message));
@@ -292,25 +275,22 @@ export class Execution implements Readable, Holding {
 
   onOutput(stream: Stream, offset: number, data: Buffer): void {
     if (this.startedMs === undefined || this.drained) throw new GuestViolation('OUTPUT outside of a run');
-    const { spool } = this.outputs[stream];
-    const before = spool.total;
-    this.outputs[stream].take(offset, data);
+    this.host.meter.outputBytes[stream] += this.streams.take(stream, offset, data);
     this.awaiting.over();
-    this.host.meter.outputBytes[stream] += spool.total - before;
     this.host.stored(this);
   }
 
   /** The current read from the guest is done: readers may have what was stored, and the guest is told. */
   delivered(): void {
     this.logOutput();
-    this.wakeReaders();
-    this.acknowledge();
+    this.streams.wake();
+    this.streams.acknowledge();
   }
 
   onExit(exit: GuestExit): void {
     // Killed before it could execute its program: it ran as far as it came.
     if (this.startedMs === undefined) this.onStarted();
-    if (exit.stdoutBytes > this.outputs[1].spool.total || exit.stderrBytes > this.outputs[2].spool.total) {
+    if (exit.stdoutBytes > this.streams.total(1) || exit.stderrBytes > this.streams.total(2)) {
       throw new GuestViolation('EXIT before the output it counts');
     }
     endOf(exit.status);
@@ -330,14 +310,14 @@ export class Execution implements Readable, Holding {
   onClosed(stdoutBytes: number, stderrBytes: number): void {
     if (this.exit === undefined && this.result === undefined) throw new GuestViolation('CLOSED before EXIT');
     if (!this.drained) {
-      const [stdout, stderr] = [this.outputs[1].spool.total, this.outputs[2].spool.total];
+      const [stdout, stderr] = [this.streams.total(1), this.streams.total(2)];
       if (stdoutBytes !== stdout || stderrBytes !== stderr) {
         throw new GuestViolation(`CLOSED at ${stdoutBytes}/${stderrBytes}, expected ${stdout}/${stderr}`);
       }
       this.drained = true;
       this.logOutput();
       this.log.drained(stdoutBytes, stderrBytes);
-      this.wakeReaders();
+      this.streams.wake();
     }
     this.forgetIfSettled();
   }
@@ -345,7 +325,7 @@ export class Execution implements Readable, Holding {
   /** The guest was never told, or has forgotten what it never told us: nothing can be known any more. */
   lose(message: string): void {
     if (this.settled) return;
-    for (const stream of [1, 2] as const) this.outputs[stream].claim(this.log.logged[stream]);
+    this.streams.claim(this.log.logged);
     this.ending.disarm();
     this.input.close();
     this.drained = true;
@@ -358,35 +338,35 @@ export class Execution implements Readable, Holding {
         this.seat?.left(this, undefined);
       }
       this.logOutput();
-      this.wakeReaders();
+      this.streams.wake();
       this.forgetIfSettled();
       return;
     }
-    this.finish(lostResult(message, this.outputs[1].spool.total, this.outputs[2].spool.total));
+    this.finish(lostResult(message, this.streams.total(1), this.streams.total(2)));
   }
 
   subscribe(sink: EventSink, from: { stdout: number; stderr: number; followBackground: boolean }): Subscription {
     const subscription = createSubscription(this, sink, from);
-    this.readers.add(subscription);
+    this.streams.add(subscription);
     return subscription;
   }
 
   unsubscribe(subscription: Subscription): void {
-    this.readers.delete(subscription);
-    if (!this.drained) this.acknowledge();
-    if (this.settled && this.readers.size === 0) this.letGo();
+    this.streams.remove(subscription);
+    this.advanced();
+    this.rest();
   }
 
   advanced(): void {
-    if (!this.drained) this.acknowledge();
+    if (!this.drained) this.streams.acknowledge();
   }
 
   heartbeat(): void {
-    for (const reader of this.readers) reader.heartbeat();
+    this.streams.heartbeat();
   }
 
   failReaders(error: DomainError): void {
-    for (const reader of [...this.readers]) reader.fail(error);
+    this.streams.fail(error);
   }
 
   signal(signo: number): void {
@@ -438,18 +418,13 @@ export class Execution implements Readable, Holding {
 
   /** A reader of the log is done with the spool for now. */
   rest(): void {
-    if (this.settled && this.readers.size === 0) this.letGo();
+    if (this.settled) this.streams.rest();
   }
 
   /** What was stored gets its place in the log. */
   private logOutput(): void {
-    this.log.output(1, this.outputs[1].spool.total);
-    this.log.output(2, this.outputs[2].spool.total);
-  }
-
-  private acknowledge(): void {
-    this.outputs[1].acknowledge();
-    this.outputs[2].acknowledge();
+    this.log.output(1, this.streams.total(1));
+    this.log.output(2, this.streams.total(2));
   }
 
   private armDeadline(): void {
@@ -499,7 +474,7 @@ export class Execution implements Readable, Holding {
     this.host.meter.executionEnded(EndReason[result.reason], seconds);
     this.trace?.finished(result);
     this.seat?.left(this, this.exit);
-    this.wakeReaders();
+    this.streams.wake();
     setImmediate(() => this.place.leave());
     this.forgetIfSettled();
   }
@@ -511,15 +486,6 @@ export class Execution implements Readable, Holding {
       if (this.number !== 0n) this.host.send(forget(this.number));
       this.host.settled(this);
     });
-    if (this.readers.size === 0) this.letGo();
-  }
-
-  private letGo(): void {
-    this.outputs[1].release();
-    this.outputs[2].release();
-  }
-
-  private wakeReaders(): void {
-    for (const reader of [...this.readers]) reader.pump();
+    this.streams.rest();
   }
 }
