@@ -1,7 +1,7 @@
-import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from 'node:http2';
+import type { ClientHttp2Stream } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { checkResponse, checkTrailers, type ResponseHeaders } from './call-status.ts';
 import { createFrameReader } from './frame-reader.ts';
+import { cancel, grpcFrame, readResponse } from './grpc-response.ts';
 import { decodeEvent, decodeOutputInParts, type ReceivedEvent } from './received-event.ts';
 
 const queueLimitBytes = 1024 * 1024;
@@ -41,18 +41,8 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
     wake?.();
   }
 
-  /** Does one step of reading the answer; what it throws ends the call. */
-  function attempt(step: () => void): void {
-    if (outcome !== undefined) return;
-    try {
-      step();
-    } catch (failure) {
-      settle(() => failure);
-      end(call);
-    }
-  }
-
   function take(piece: Buffer): void {
+    if (outcome !== undefined) return;
     frames.push(piece);
     queuedBytes += piece.length;
     if (queue.length === 0) return;
@@ -60,28 +50,18 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
     if (heldBytes + queuedBytes >= queueLimitBytes) call?.pause();
   }
 
-  function finish(headers: ResponseHeaders, trailers: IncomingHttpHeaders): void {
-    checkTrailers(trailers, headers);
-    if (!frames.complete) throw new ConnectError('the stream ended inside a message', Code.InvalidArgument);
-    settle(() => undefined);
-  }
-
   function begin(stream: ClientHttp2Stream): void {
     call = stream;
-    let trailers: IncomingHttpHeaders = {};
-    stream.once('trailers', (found: IncomingHttpHeaders) => {
-      trailers = found;
+    readResponse(stream, {
+      piece: take,
+      complete() {
+        frames.finish();
+        settle(() => undefined);
+      },
+      failed: settle,
     });
-    // Before the response is known to be gRPC its body must not be read as such.
-    stream.once('response', (headers) => {
-      attempt(() => checkResponse(headers));
-      stream.on('data', (piece: Buffer) => attempt(() => take(piece)));
-      stream.once('end', () => attempt(() => finish(headers, trailers)));
-    });
-    stream.on('error', (error) => settle(() => brokenStream(error)));
-    stream.once('close', () => settle(() => new ConnectError('the server reset the stream', Code.Canceled)));
     if (outcome === undefined) stream.end(grpcFrame(message));
-    else end(stream);
+    else cancel(stream);
   }
 
   opening.then(begin, (failure) => settle(() => failure));
@@ -110,7 +90,7 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
     close() {
       settle(() => new ConnectError('the reader left', Code.Canceled));
       queue = [];
-      end(call);
+      if (call !== undefined) cancel(call);
     },
     leave() {
       settle(() => new ConnectError('the reader left', Code.Canceled));
@@ -118,29 +98,8 @@ export function createEventStream(opening: Promise<ClientHttp2Stream>, message: 
       const left = call;
       if (left === undefined || left.closed) return;
       left.resume();
-      const late = setTimeout(() => end(left), lingerMs).unref();
+      const late = setTimeout(() => cancel(left), lingerMs).unref();
       left.once('close', () => clearTimeout(late));
     },
   };
-}
-
-export function grpcFrame(message: Uint8Array): Buffer {
-  const framed = Buffer.allocUnsafe(5 + message.length);
-  framed[0] = 0;
-  framed.writeUInt32BE(message.length, 1);
-  framed.set(message, 5);
-  return framed;
-}
-
-function end(call: ClientHttp2Stream | undefined): void {
-  // A stream that both sides have ended still waits for its last bytes to be read.
-  if (call?.closed) call.destroy();
-  else call?.close(constants.NGHTTP2_CANCEL);
-}
-
-const goneCodes: ReadonlySet<unknown> = new Set(['ECONNRESET', 'ERR_STREAM_DESTROYED', 'ERR_HTTP2_INVALID_STREAM']);
-
-export function brokenStream(error: Error): ConnectError {
-  const gone = 'code' in error && goneCodes.has(error.code);
-  return ConnectError.from(error, gone ? Code.Aborted : Code.Internal);
 }

@@ -4,8 +4,8 @@ const prefixBytes = 5;
 
 /** Cuts the body of a gRPC response, which comes in pieces of any size, into its messages. */
 export interface FrameReader {
-  /** Whether no message is half read. */
-  readonly complete: boolean;
+  /** There are no more pieces. Throws where a message is half read. */
+  finish(): void;
   /** Calls back for every message that this piece ends. */
   push(piece: Buffer): void;
 }
@@ -75,8 +75,9 @@ export function createFrameReader(limitBytes: number, onMessage: OnMessage, begi
   }
 
   return {
-    get complete() {
-      return message === undefined && takePart === undefined && prefixFilled === 0;
+    finish() {
+      if (message === undefined && takePart === undefined && prefixFilled === 0) return;
+      throw new ConnectError('the stream ended inside a message', Code.InvalidArgument);
     },
     push(piece) {
       let at = goOn(piece);

@@ -1,12 +1,13 @@
-import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from 'node:http2';
+import type { ClientHttp2Stream } from 'node:http2';
 import { fromBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { ExecuteManyEndSchema, ExecutionService } from '../../gen/assay/v1/execution_pb.js';
-import { checkResponse, checkTrailers, type ResponseHeaders } from './call-status.ts';
+import { checkTrailers } from './call-status.ts';
 import type { Connection } from './connection.ts';
-import { brokenStream, type EventStream, grpcFrame } from './event-stream.ts';
+import type { EventStream } from './event-stream.ts';
 import { createFrameReader } from './frame-reader.ts';
+import { cancel, grpcFrame, readResponse } from './grpc-response.ts';
 import { decodeEvent, type ReceivedEvent } from './received-event.ts';
 
 const path = `/${ExecutionService.typeName}/${ExecutionService.method.executeMany.name}`;
@@ -81,16 +82,6 @@ function openShared(opening: Promise<ClientHttp2Stream>, over: (failure: unknown
     readers.clear();
   }
 
-  function attempt(step: () => void): void {
-    if (outcome !== undefined) return;
-    try {
-      step();
-    } catch (failure) {
-      settle(() => failure);
-      stream?.close(constants.NGHTTP2_CANCEL);
-    }
-  }
-
   function take(message: Buffer): void {
     const { number, events, end } = decodeResponse(message);
     const reader = readers.get(number);
@@ -99,28 +90,19 @@ function openShared(opening: Promise<ClientHttp2Stream>, over: (failure: unknown
     if (readers.size === 0) idle.refresh();
   }
 
-  /** The server has no reason to end it, but may. */
-  function finish(trailers: IncomingHttpHeaders, headers: ResponseHeaders): never {
-    checkTrailers(trailers, headers);
-    throw new ConnectError('the server ended the stream', Code.Unavailable);
-  }
-
   function begin(opened: ClientHttp2Stream): void {
     stream = opened;
-    let trailers: IncomingHttpHeaders = {};
-    opened.once('trailers', (found: IncomingHttpHeaders) => {
-      trailers = found;
+    readResponse(opened, {
+      piece: frames.push,
+      // The server has no reason to end it, but may.
+      complete() {
+        throw new ConnectError('the server ended the stream', Code.Unavailable);
+      },
+      failed: settle,
     });
-    opened.once('response', (headers: ResponseHeaders) => {
-      attempt(() => checkResponse(headers));
-      opened.on('data', (piece: Buffer) => attempt(() => frames.push(piece)));
-      opened.once('end', () => attempt(() => finish(trailers, headers)));
-    });
-    opened.on('error', (error) => settle(() => brokenStream(error)));
-    opened.once('close', () => settle(() => new ConnectError('the server reset the stream', Code.Canceled)));
     for (const frame of unsent) opened.write(frame);
     unsent = [];
-    if (outcome !== undefined) opened.close(constants.NGHTTP2_CANCEL);
+    if (outcome !== undefined) cancel(opened);
   }
 
   function send(number: number, request?: Uint8Array, traceparent?: string): void {
@@ -197,7 +179,7 @@ function createCall(leave: () => void): { events: EventStream; reader: CallReade
 
 function decodeResponse(message: Buffer): Response {
   try {
-    return readResponse(message);
+    return readMessage(message);
   } catch (error) {
     throw new ConnectError(`parse binary: ${error}`, Code.Internal, undefined, undefined, error);
   }
@@ -210,7 +192,7 @@ interface Response {
 }
 
 /** An ExecuteManyResponse. Its events lie in it as in an ExecuteResponse each. */
-function readResponse(message: Buffer): Response {
+function readMessage(message: Buffer): Response {
   const found: Response = { number: 0, events: [] };
   const reader = new BinaryReader(message);
   while (reader.pos < reader.len) {
