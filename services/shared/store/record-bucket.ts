@@ -2,6 +2,7 @@ import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufb
 import type { KV, KvEntry } from '@nats-io/kv';
 import { type Broker, storeTimeoutMs } from './broker.ts';
 import type { BucketName } from './bucket-spec.ts';
+import { beginFirstPass } from './first-pass.ts';
 import { repeatable } from './repeatable.ts';
 import type { Stored } from './session-store.ts';
 import { isConflict, isRefusal, storeUnavailable } from './store-error.ts';
@@ -81,9 +82,10 @@ async function writeOnce(
   }
 }
 
-/** The last value of every key. The broker counts down what is still to come; an answer that stops short is no answer. */
+/** The last value of every key. An answer that stops short is no answer. */
 async function readAll(kv: KV): Promise<KvEntry[]> {
-  if ((await kv.status()).values === 0) return [];
+  const pass = await beginFirstPass(kv);
+  if (pass.empty) return [];
   const watch = await kv.watch();
   const entries: KvEntry[] = [];
   let complete = false;
@@ -92,7 +94,7 @@ async function readAll(kv: KV): Promise<KvEntry[]> {
     for await (const entry of watch) {
       entries.push(entry);
       timer.refresh();
-      if (entry.delta === 0) {
+      if (pass.isComplete(entry)) {
         complete = true;
         break;
       }

@@ -1,7 +1,8 @@
 import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
 import type { KvEntry } from '@nats-io/kv';
-import type { Broker } from './broker.ts';
+import { type Broker, storeTimeoutMs } from './broker.ts';
 import { type BucketName, bucketSpecs } from './bucket-spec.ts';
+import { beginFirstPass } from './first-pass.ts';
 import { createRecordMap, type RecordMap, type Seen } from './record-map.ts';
 import type { Stored } from './session-store.ts';
 
@@ -94,24 +95,33 @@ function keepWatching<Desc extends DescMessage>(
     }
   };
   const watchOnce = async (): Promise<void> => {
-    const empty = (await kv.status()).values === 0;
+    const pass = await beginFirstPass(kv);
     const watch = await kv.watch();
     stopWatch = () => watch.stop();
     if (stopped) watch.stop();
     const unseen = new Map(records.entries());
     let passed = false;
+    // What was last may have been removed, and nothing come after it: then another watch tells.
+    const late = setTimeout(() => watch.stop(), storeTimeoutMs);
     const finishPass = (): void => {
       passed = true;
+      clearTimeout(late);
       // What was there before and did not come again was removed while nobody watched.
       for (const [key, seen] of unseen) if (records.get(key) === seen) records.delete(key);
       complete = true;
       firstPass.resolve();
     };
-    if (empty) finishPass();
-    for await (const entry of watch) {
-      unseen.delete(entry.key);
-      apply(entry);
-      if (entry.delta === 0 && !passed) finishPass();
+    if (pass.empty) finishPass();
+    try {
+      for await (const entry of watch) {
+        unseen.delete(entry.key);
+        apply(entry);
+        if (passed) continue;
+        if (pass.isComplete(entry)) finishPass();
+        else late.refresh();
+      }
+    } finally {
+      clearTimeout(late);
     }
   };
   void (async () => {

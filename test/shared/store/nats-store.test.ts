@@ -14,6 +14,7 @@ import { type Broker, connectBroker } from '../../../services/shared/store/broke
 import { createNatsKeyStore } from '../../../services/shared/store/nats-key-store.ts';
 import { createNatsSessionStore } from '../../../services/shared/store/nats-session-store.ts';
 import { createNatsWorkerStore } from '../../../services/shared/store/nats-worker-store.ts';
+import { createRecordBucket } from '../../../services/shared/store/record-bucket.ts';
 import { createRecordView } from '../../../services/shared/store/record-view.ts';
 import { type NatsProcess, startNats } from './nats-process.ts';
 
@@ -160,4 +161,46 @@ test('a view follows the store, tells its listeners, and sees own writes at once
   expect(view.get('k2')).toBeDefined();
   view.close();
   expect(errors).toEqual([]);
+});
+
+describe('a record that is replaced in the moment somebody begins to read', () => {
+  const bucket = 'assay_workers';
+  const write = (n: number) => broker.bucket(bucket).put('worker', String(n));
+
+  /** Runs `read` again and again, with a write at another moment of each. */
+  async function whileWriting(read: () => Promise<void>): Promise<void> {
+    await write(0);
+    for (let n = 1; n <= 60; n++) {
+      const reading = read();
+      const at = performance.now() + (n % 20) / 8;
+      while (performance.now() < at) await new Promise((resolve) => setImmediate(resolve));
+      await write(n);
+      await reading;
+    }
+  }
+
+  test('holds up no view', async () => {
+    await whileWriting(async () => {
+      const view = createRecordView({
+        ...{ broker, bucket, schema: WorkerRecordSchema, now: () => performance.now() },
+        onError: () => {},
+      });
+      const late = Promise.withResolvers<never>();
+      const timer = setTimeout(() => late.reject(new Error('the view never was complete')), 3_000);
+      await Promise.race([view.whenWarm(), late.promise]).finally(() => {
+        clearTimeout(timer);
+        view.close();
+      });
+    });
+  });
+
+  test('breaks off no list', async () => {
+    const records = createRecordBucket(broker, bucket, WorkerRecordSchema);
+    await whileWriting(async () => {
+      await records.all().catch((error: Error) => {
+        // What is written here is no record; that it was read to its end is what matters.
+        if (/broke off/.test(String(error.cause ?? error))) throw error;
+      });
+    });
+  });
 });
