@@ -62,7 +62,7 @@ async function main(config: WorkerConfig): Promise<void> {
     allowUnlimitedDisk: config.ASSAY_ALLOW_UNLIMITED_DISK === 'true',
     log,
   });
-  const networks = createWorkerNetworks(config, engine, log);
+  const networks = createWorkerNetworks(config, log);
   await Promise.all([engine.ready(), networks.ready()]);
   const cgroups = createExecutionCgroups({ log });
   const manifests = createManifests({

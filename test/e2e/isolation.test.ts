@@ -24,6 +24,20 @@ describe('inside a session', () => {
     expect(await text('cat /proc/net/route')).not.toMatch(/^eth/m);
   });
 
+  test('the loopback works and has its usual names, and nothing of the host is told by them', async () => {
+    const script = `
+import socket
+for name in 'localhost', socket.gethostname():
+    server = socket.create_server((name, 0))
+    socket.create_connection(server.getsockname()).close()
+    print(name, server.getsockname()[0])
+`;
+    expect(await text(['python3', '-c', script])).toBe('localhost 127.0.0.1\nsandbox 127.0.0.1\n');
+    expect(await text('hostname; cat /etc/hostname /etc/resolv.conf')).toBe('sandbox\nsandbox\n');
+    const refused = await text('for file in hosts hostname resolv.conf; do (echo x >> /etc/$file) || true; done');
+    expect(refused.match(/denied|[Rr]ead-only/g)).toHaveLength(3);
+  });
+
   test('there is no capability, no new privilege, and seccomp is on', async () => {
     const status = await text('cat /proc/self/status');
     for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) {

@@ -1,5 +1,11 @@
+import { existsSync } from 'node:fs';
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 import type { ContainerSpec } from './engine.ts';
+import { nameFileMounts, sandboxName } from './name-files.ts';
+
+/** IPv6 for the loopback alone, whatever interface is added later. A kernel without IPv6 knows no such setting. */
+const ipv6Directory = '/proc/sys/net/ipv6';
+const loopbackIpv6 = { 'net.ipv6.conf.default.disable_ipv6': '1' };
 
 /** Where the slot directory appears inside the container. */
 const slotMount = '/run/assay';
@@ -39,7 +45,7 @@ export function containerOptions(
   command: readonly string[],
   { storageOpt, raiseLimits }: EngineRights,
 ): ContainerCreateOptions {
-  const { limits, rootGuest, hostsFile } = spec;
+  const { limits, rootGuest } = spec;
   return {
     name: spec.name,
     Image: spec.imageId,
@@ -48,12 +54,14 @@ export function containerOptions(
     Entrypoint: command.slice(0, 1),
     Cmd: command.slice(1),
     User: rootGuest ? '0:0' : `${sessionUser.uid}:${sessionUser.gid}`,
-    Hostname: 'sandbox',
+    Hostname: sandboxName,
     StopSignal: 'SIGKILL',
     Healthcheck: { Test: ['NONE'] },
-    NetworkDisabled: hostsFile !== undefined,
+    // The engine does nothing about a network: there is a loopback, and what the worker adds from outside.
+    NetworkDisabled: true,
     HostConfig: {
       NetworkMode: 'none',
+      ...(existsSync(ipv6Directory) ? { Sysctls: loopbackIpv6 } : {}),
       IpcMode: 'private',
       CapDrop: ['ALL'],
       ...(rootGuest ? { CapAdd: [...rootGuestCapabilities] } : {}),
@@ -62,7 +70,7 @@ export function containerOptions(
       Init: false,
       Mounts: [
         readOnlyMount(spec.slotDirectory, slotMount),
-        ...(hostsFile === undefined ? [] : [readOnlyMount(hostsFile, '/etc/hosts')]),
+        ...nameFileMounts(spec.slotDirectory).map(({ source, target }) => readOnlyMount(source, target)),
       ],
       Tmpfs: { [shellMount]: shellMountOptions },
       NanoCpus: Math.round(limits.cpus * 1e9),

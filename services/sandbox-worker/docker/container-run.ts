@@ -9,6 +9,7 @@ import type { ContainerFiles, ContainerSpec, RunningContainer } from './engine.t
 import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
 import { copyLayer } from './layer-copy.ts';
 import { layerDirectory } from './layer-directory.ts';
+import { writeNameFiles } from './name-files.ts';
 import { removeFilesOf } from './user-files.ts';
 
 interface RunDeps {
@@ -41,6 +42,7 @@ export interface UnstartedContainer {
 export async function createContainer(deps: RunDeps, spec: ContainerSpec): Promise<UnstartedContainer> {
   const { docker, disk } = deps;
   const storageOpt = disk.storageOpt(spec.limits.diskBytes);
+  writeNameFiles(spec.slotDirectory);
   const options = containerOptions(spec, deps.command, { storageOpt, raiseLimits: deps.raiseLimits });
   // The disk is made while the engine creates; both are waited for, so that a failure of one does not orphan the other.
   const [created, prepared] = await Promise.allSettled([docker.createContainer(options), disk.prepare(spec)]);

@@ -91,7 +91,6 @@ export function createEngine(deps: EngineDeps): Engine {
     kill: (container) => killContainer(docker, container),
     pid: (id) => livePid(docker, id),
     rename: (id, name) => renameContainer(docker, id, name),
-    resolverFile: (id) => resolverFile(docker, id),
     // Patient: tests may be silent for as long as they like.
     exec: (id, spec) => execInContainer(patient, id, spec),
     layer: (id) => containerLayer(docker, id),
@@ -135,14 +134,6 @@ async function livePid(docker: Docker, id: string): Promise<number | undefined> 
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw engineFailed(`looking for container ${id}`, error);
-  }
-}
-
-async function resolverFile(docker: Docker, id: string): Promise<string> {
-  try {
-    return (await docker.getContainer(id).inspect()).ResolvConfPath;
-  } catch (error) {
-    throw engineFailed(`looking at container ${id}`, error);
   }
 }
 

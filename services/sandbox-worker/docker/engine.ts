@@ -19,13 +19,8 @@ export interface ContainerSpec {
   readonly labels: Readonly<Record<string, string>>;
   /** ASSAY_GUEST_SECRET in the environment of PID 1. */
   readonly secretHex: string;
-  /** Host directory mounted read-only at /run/assay; holds `guest` (a static binary) and guest.sock. */
+  /** Host directory mounted read-only at /run/assay; holds `guest` (a static binary) and guest.sock, and gets hosts, hostname and resolv.conf. */
   readonly slotDirectory: string;
-  /**
-   * Host file that is its /etc/hosts. With it the engine does nothing about a network, which halves the time of a start: all
-   * that the container ever has is a loopback of its own.
-   */
-  readonly hostsFile?: string;
   /** Host directory where the image file of the disk limit is kept. */
   readonly diskDirectory: string;
   readonly limits: ContainerLimits;
@@ -98,8 +93,6 @@ export interface Engine {
   rename(id: string, name: string): Promise<void>;
   /** undefined: not running, or gone. */
   pid(id: string): Promise<number | undefined>;
-  /** The file on the host that is the container's /etc/resolv.conf. */
-  resolverFile(id: string): Promise<string>;
   /** Starts a program as a user of its own, with nothing but these variables, confined as the container is. */
   exec(id: string, spec: ExecSpec): Promise<ContainerExec>;
   /** Where the files of a running container are on this host. */

@@ -79,7 +79,6 @@ export function createGradingContainers({ engine, slots, installation, log }: Gr
       },
       secretHex: secret.toString('hex'),
       slotDirectory: slot.runDirectory,
-      hostsFile: slot.hostsFile,
       diskDirectory: slot.diskDirectory,
       limits: order.limits,
       rootGuest: true,

@@ -1,13 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, copyFileSync, linkSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
 /** A grading container's directory on the host. `run` is mounted read-only in the container. */
 export interface GradingSlot {
   readonly name: string;
   readonly runDirectory: string;
-  /** The /etc/hosts of its container. */
-  readonly hostsFile: string;
   readonly diskDirectory: string;
   /** Relative to the working directory: a socket's path may not be long. */
   readonly socketPath: string;
@@ -27,9 +25,6 @@ export interface GradingSlotDeps {
   readonly libraryPath: string;
 }
 
-/** What programs expect to be known without a network. One address for `localhost`: not every program tries a second. */
-const hosts = '127.0.0.1\tlocalhost sandbox\n::1\tip6-localhost ip6-loopback\n';
-
 export function createGradingSlots(deps: GradingSlotDeps): GradingSlots {
   const root = join(deps.dataDirectory, 'g');
   // What a worker before this one left.
@@ -42,8 +37,6 @@ export function createGradingSlots(deps: GradingSlotDeps): GradingSlots {
       const runDirectory = join(directory, 'run');
       mkdirSync(join(runDirectory, 'lib'), { recursive: true });
       place(deps.guestPath, join(runDirectory, 'guest'));
-      const hostsFile = join(runDirectory, 'hosts');
-      writeFileSync(hostsFile, hosts, { mode: 0o644 });
       place(deps.isolatedPath, join(runDirectory, 'isolated'));
       for (const file of readdirSync(deps.libraryPath)) {
         const placed = join(runDirectory, 'lib', file);
@@ -54,7 +47,6 @@ export function createGradingSlots(deps: GradingSlotDeps): GradingSlots {
       return {
         name,
         runDirectory,
-        hostsFile,
         diskDirectory: join(directory, 'disk'),
         socketPath: relative(process.cwd(), join(runDirectory, 'guest.sock')),
         remove: () => rmSync(directory, { recursive: true, force: true, maxRetries: 3 }),

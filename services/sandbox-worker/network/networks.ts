@@ -2,6 +2,7 @@ import { type Network, NetworkMode } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { type HostPattern, parseHostPattern } from '../../shared/host-pattern.ts';
 import type { Logger } from '../../shared/log.ts';
+import { resolverFile } from '../docker/name-files.ts';
 import type { Door } from './egress/door.ts';
 import type { EgressGate, EgressProxy } from './egress/proxy.ts';
 import type { FullNetwork } from './full/full-network.ts';
@@ -43,7 +44,7 @@ export interface Networks {
 export interface Attachable {
   /** The container's first process; undefined where it does not run. */
   readonly pid: number | undefined;
-  readonly file: { readonly containerId: string };
+  readonly slot: { readonly runDirectory: string };
 }
 
 /** Where programs in a sandbox find the proxy. */
@@ -104,7 +105,7 @@ export function createNetworks(deps: NetworksDeps): Networks {
         if (mode === NetworkMode.EGRESS) return await openGate(sessionId, network, sandbox);
         withFull.add(sessionId);
         if (sandbox.pid === undefined) throw new Error('its container does not run');
-        await full.attach({ id: sandbox.file.containerId, pid: sandbox.pid });
+        await full.attach({ resolverFile: resolverFile(sandbox.slot.runDirectory), pid: sandbox.pid });
       } catch (error) {
         withFull.delete(sessionId);
         if (error instanceof DomainError) throw error;

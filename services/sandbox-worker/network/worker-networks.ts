@@ -1,6 +1,5 @@
 import type { Logger } from '../../shared/log.ts';
 import type { WorkerConfig } from '../config.ts';
-import type { Engine } from '../docker/engine.ts';
 import { createClosedAddresses } from './closed-addresses.ts';
 import { createDoor } from './egress/door.ts';
 import { createNameResolver } from './egress/name-resolver.ts';
@@ -10,7 +9,7 @@ import { createFullNetwork } from './full/full-network.ts';
 import { createNetworks, type Networks } from './networks.ts';
 
 /** The networks as the settings want them. */
-export function createWorkerNetworks(config: WorkerConfig, engine: Engine, log: Logger): Networks {
+export function createWorkerNetworks(config: WorkerConfig, log: Logger): Networks {
   const blocked = config.ASSAY_BLOCKED_NETWORKS;
   const sessions = config.ASSAY_FULL_SUBNET;
   const hostsFile = config.ASSAY_EGRESS_HOSTS_FILE;
@@ -31,7 +30,6 @@ export function createWorkerNetworks(config: WorkerConfig, engine: Engine, log: 
     sessions,
     blocked,
     nameServers: config.ASSAY_FULL_NAME_SERVERS,
-    resolverFile: engine.resolverFile,
   });
   const door = config.ASSAY_NETDOOR_PATH === undefined ? undefined : createDoor(config.ASSAY_NETDOOR_PATH);
   return createNetworks({

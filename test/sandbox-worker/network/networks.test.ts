@@ -8,7 +8,7 @@ import { createNetworks, type NetworksDeps } from '../../../services/sandbox-wor
 import type { DomainError } from '../../../services/shared/domain-error.ts';
 
 const all = [NetworkMode.NONE, NetworkMode.EGRESS, NetworkMode.FULL];
-const sandbox = { pid: 1, file: { containerId: 'c1' } };
+const sandbox = { pid: 1, slot: { runDirectory: 'c1' } };
 const network = (mode: NetworkMode, ...allow: string[]) => create(NetworkSchema, { mode, allow });
 
 /** What happened to the host, in order, and networks on a host where everything works unless a test says otherwise. */
@@ -16,7 +16,7 @@ function networksWith(given: Partial<NetworksDeps>, broken: Partial<FullNetwork>
   const happened: string[] = [];
   const full: FullNetwork = {
     obstacle: async () => undefined,
-    attach: async ({ id }) => void happened.push(`attach ${id}`),
+    attach: async ({ resolverFile }) => void happened.push(`attach ${resolverFile}`),
     keep: async () => void happened.push('keep'),
     remove: async () => void happened.push('remove'),
     ...broken,
@@ -99,7 +99,7 @@ test('rules stay for as long as a session needs them, also beyond the worker', a
   made.detach('ses_1');
   await made.settle();
   await made.close();
-  expect(happened).toEqual(['attach c1', 'keep']);
+  expect(happened).toEqual(['attach c1/resolv.conf', 'keep']);
   made.detach('ses_2');
   await made.settle();
   expect(happened.at(-1)).toBe('remove');

@@ -14,15 +14,14 @@ export interface FullNetworkDeps {
   readonly blocked: readonly AddressRange[];
   /** Empty: the host's. */
   readonly nameServers: readonly string[];
-  /** The file on the host that is the container's /etc/resolv.conf. */
-  readonly resolverFile: (containerId: string) => Promise<string>;
 }
 
 /** The public internet for a sandbox. */
 export interface FullNetwork {
   /** Why this worker cannot give it; undefined: it can, and the packet rules are installed. */
   obstacle(): Promise<string | undefined>;
-  attach(container: { readonly id: string; readonly pid: number }): Promise<void>;
+  /** `resolverFile`: the file on the host that is the container's /etc/resolv.conf. */
+  attach(container: { readonly resolverFile: string; readonly pid: number }): Promise<void>;
   /** Makes sure of the rules for a sandbox that has its link already. */
   keep(): Promise<void>;
   /** Takes the rules away; no sandbox may be attached. */
@@ -47,10 +46,9 @@ export function createFullNetwork(deps: FullNetworkDeps): FullNetwork {
         return (error as Error).message;
       }
     },
-    async attach({ id, pid }) {
-      const [file] = await Promise.all([deps.resolverFile(id), rules.ensure()]);
-      // Written in place: another file would not be the one that is mounted.
-      writeFileSync(file, resolverConfig(nameServers), { flag: 'r+' });
+    async attach({ resolverFile, pid }) {
+      await rules.ensure();
+      writeFileSync(resolverFile, resolverConfig(nameServers), { flag: 'r+' });
       await linkSession(link, pid);
     },
     keep: rules.ensure,
