@@ -42,7 +42,11 @@ export interface UnstartedContainer {
 export async function createContainer(deps: RunDeps, spec: ContainerSpec): Promise<UnstartedContainer> {
   const { docker, disk } = deps;
   const storageOpt = disk.storageOpt(spec.limits.diskBytes);
-  writeNameFiles(spec.slotDirectory);
+  try {
+    writeNameFiles(spec.slotDirectory);
+  } catch (error) {
+    throw engineFailed(`starting container ${spec.name}`, error);
+  }
   const options = containerOptions(spec, deps.command, { storageOpt, raiseLimits: deps.raiseLimits });
   // The disk is made while the engine creates; both are waited for, so that a failure of one does not orphan the other.
   const [created, prepared] = await Promise.allSettled([docker.createContainer(options), disk.prepare(spec)]);
