@@ -36,7 +36,7 @@ import { createTerminal, type Terminal } from './terminal.ts';
 const attemptsLimit = 10;
 
 /** How long the news of a start may wait for company. */
-const startedDelayMs = 5;
+const startedDelayMs = 2;
 
 /**
  * One command: what the guest said of it, who reads it, and how it is ended. It knows nothing of calls, and everything can
