@@ -32,13 +32,22 @@ export async function killUser(
 export function processesOf(containerPid: number, uid: number): number[] {
   const namespace = namespaceOf(containerPid);
   if (namespace === undefined) return [];
+  return liveProcesses(uid).filter((pid) => namespaceOf(pid) === namespace);
+}
+
+/** The pid namespaces in which the user has processes. One look at all processes of the host, however many containers there are. */
+export function namespacesOfUser(uid: number): ReadonlySet<string> {
+  return new Set(liveProcesses(uid).flatMap((pid) => namespaceOf(pid) ?? []));
+}
+
+function liveProcesses(uid: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => isLiveOf(pid, uid) && namespaceOf(pid) === namespace);
+    .filter((pid) => isLiveOf(pid, uid));
 }
 
-function namespaceOf(pid: number): string | undefined {
+export function namespaceOf(pid: number): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/ns/pid`);
   } catch {

@@ -5,7 +5,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { ContainerExec } from '../docker/container-exec.ts';
 import type { Engine } from '../docker/engine.ts';
 import { removeFilesOf, removeTree } from '../docker/user-files.ts';
-import { killUser, processesOf } from '../docker/user-processes.ts';
+import { killUser, namespaceOf, namespacesOfUser } from '../docker/user-processes.ts';
 import type { Finished } from '../grading/command-outcome.ts';
 import { abortable } from '../grading/grading-container.ts';
 import { graderHome, graderUser } from '../grading/grading-place.ts';
@@ -82,9 +82,14 @@ export async function clearPlace(deps: PlaceDeps, sandbox: Sandbox): Promise<voi
   }
 }
 
-export function hasLeftovers({ pid }: Sandbox): boolean {
+export function hasLeftovers({ pid }: Sandbox, busy = graderNamespaces()): boolean {
   if (pid === undefined) return false;
-  return isOurs(`/proc/${pid}/root${graderHome}`) || processesOf(pid, graderUser.uid).length > 0;
+  return isOurs(`/proc/${pid}/root${graderHome}`) || busy.has(namespaceOf(pid) ?? '');
+}
+
+/** Where the grader has processes. Whoever looks at many sessions asks once. */
+export function graderNamespaces(): ReadonlySet<string> {
+  return namespacesOfUser(graderUser.uid);
 }
 
 async function endProcesses({ engine, sandboxes }: PlaceDeps, sandbox: Sandbox): Promise<void> {

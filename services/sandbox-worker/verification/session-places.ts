@@ -6,7 +6,7 @@ import { type InPlaceSession, SessionGone, type SessionPlace } from '../grading/
 import type { RecordKeeper } from '../sandbox/record-keeper.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { createTurns } from '../sandbox/turns.ts';
-import { clearPlace, hasLeftovers, openPlace, type PlaceDeps } from './session-place.ts';
+import { clearPlace, graderNamespaces, hasLeftovers, openPlace, type PlaceDeps } from './session-place.ts';
 
 export interface SessionPlacesDeps extends PlaceDeps {
   readonly records: Pick<RecordKeeper, 'get'>;
@@ -75,9 +75,10 @@ export function createSessionPlaces(deps: SessionPlacesDeps): SessionPlaces {
       },
     }),
     async sweep() {
+      const busy = graderNamespaces();
       for (const sandbox of [...sandboxes.live]) {
         const { sessionId } = sandbox;
-        if (turns.busy(sessionId) || !hasLeftovers(sandbox)) continue;
+        if (turns.busy(sessionId) || !hasLeftovers(sandbox, busy)) continue;
         log.warn({ session_id: sessionId }, 'removing what a grading left in a session');
         await turns.exclusively(sessionId, () => clearQuietly(sandbox));
       }
