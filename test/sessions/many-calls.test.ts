@@ -1,11 +1,17 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { MessageInitShape } from '@bufbuild/protobuf';
-import { fromBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { ExecuteManyRequestSchema, ExecuteManyResponse, ExecutionEvent } from '../../gen/assay/v1/execution_pb.js';
+import {
+  ExecuteManyRequestSchema,
+  type ExecuteManyResponse,
+  type ExecutionEvent,
+} from '../../gen/assay/v1/execution_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
 import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
+import type { ExecutionStreams } from '../../services/sessions/execution/execution-stream.ts';
+import { createManyCalls } from '../../services/sessions/execution/many-calls.ts';
 import { DomainError } from '../../services/shared/domain-error.ts';
+import { toConnectError } from '../../services/shared/rpc-error.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
 import type { WorkerDouble } from './worker-double.ts';
@@ -107,6 +113,27 @@ describe.each<Protocol>(['grpc', 'connect'])('many calls over %s', (protocol) =>
     expect((await many.read(4)).reason).toBeUndefined();
     many.end();
     expect((await many.next()).done).toBe(true);
+  });
+
+  test('a client that asks and ends at once is answered all the same', async () => {
+    for (let count = 0; count < 20; count++) {
+      const many = openMany(key, protocol);
+      many.say({ call: 1, request: { sessionId } });
+      many.say({ call: 2, request: { sessionId, program } });
+      many.end();
+      const answered = new Map<number, string | undefined>();
+      for (let next = await many.next(); next.done !== true; next = await many.next()) {
+        if (next.value.end !== undefined) answered.set(next.value.call, reasonIn(next.value.end.status));
+      }
+      expect([...answered].sort()).toEqual([
+        [1, 'INVALID_FIELD'],
+        [2, undefined],
+      ]);
+      const alone = openMany(key, protocol);
+      alone.say({ call: 1, request: { sessionId } });
+      alone.end();
+      expect(await alone.read(1)).toMatchObject({ reason: 'INVALID_FIELD' });
+    }
   });
 
   test('another project finds no session, and a key that is revoked meanwhile runs nothing more', async () => {
@@ -239,4 +266,31 @@ test('a client that goes away leaves its calls, and their places are given back'
     expect((await many.read(call)).events).toEqual(['started', 'stdout', 'finished']);
   }
   many.end();
+});
+
+test('a call counts as open until its end is on the way, so that no stream is ended before', async () => {
+  const error = new DomainError('RATE_LIMITED', 'too many');
+  const sizes: number[] = [];
+  const sent = Promise.withResolvers<void>();
+  const record = {
+    requestId: '',
+    traceparent: undefined,
+    about() {},
+    fail: () => toConnectError(error, () => {}),
+    // Whoever hears of the client's end looks in such a moment.
+    end: () => queueMicrotask(() => sizes.push(calls.size)),
+  };
+  const calls = createManyCalls({
+    admission: { admit: () => Promise.reject(error) },
+    records: () => record,
+    streams: {} as ExecutionStreams,
+  })(
+    { authorization: undefined, peer: '' },
+    { crowded: false, send: () => sizes.push(-1), idle: () => sent.resolve() },
+  );
+  const request = { call: 1, request: { sessionId, program } };
+  calls.take(toBinary(ExecuteManyRequestSchema, create(ExecuteManyRequestSchema, request)));
+  await sent.promise;
+  expect(sizes).toEqual([1, -1]);
+  expect(calls.size).toBe(0);
 });

@@ -30,6 +30,7 @@ export interface Answering {
 
 /** The calls of one ExecuteMany. */
 export interface ManyCalls {
+  /** How many are open, or have something left to say. */
   readonly size: number;
   /** An encoded ExecuteManyRequest. Throws where the stream makes no sense from here on. */
   take(message: Uint8Array): void;
@@ -136,7 +137,7 @@ export function createManyCalls({ admission, records, streams }: ManyCallsDeps):
 
     return {
       get size() {
-        return calls.size;
+        return calls.size + news.size;
       },
       take(message) {
         const { number, encoded, traceparent } = readRequest(message);
