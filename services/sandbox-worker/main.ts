@@ -2,8 +2,8 @@ import { join, resolve } from 'node:path';
 import closeWithGrace from 'close-with-grace';
 import { ConfigError, readConfig, readSecretFile } from '../shared/config.ts';
 import { DomainError } from '../shared/domain-error.ts';
-import { createLog } from '../shared/log.ts';
-import { connectBroker, readBrokerAuth } from '../shared/store/broker.ts';
+import { createLog, type Logger } from '../shared/log.ts';
+import { type Broker, connectBroker, readBrokerAuth } from '../shared/store/broker.ts';
 import { createNatsSampleReader } from '../shared/store/nats-sample-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsTranscriptStore } from '../shared/store/nats-transcript-store.ts';
@@ -35,25 +35,21 @@ import { warmKinds } from './warm-pool-setting.ts';
 
 const shutdownMs = 60_000;
 
-async function main(config: WorkerConfig): Promise<void> {
-  const log = createLog('sandbox-worker', config.ASSAY_LOG_LEVEL);
-  const token = readSecretFile(config.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE');
-  const dataDirectory = resolve(config.ASSAY_DATA_DIR);
-  const guestPath = resolve(config.ASSAY_GUEST_PATH);
-  const brokerAuth = readBrokerAuth(config.ASSAY_NATS_AUTH_FILE);
-  await lockDataDirectory(dataDirectory);
-  // Sockets are named relative to here, because a socket's path may not be long.
-  process.chdir(dataDirectory);
-  // What is mounted into a sandbox must be readable by its user.
-  process.umask(0o022);
-  const workerId = workerIdOf(dataDirectory);
+/** Ends what start began. Sandboxes are closed, or kept for the next worker. */
+type Stop = (mode: 'close' | 'keep') => Promise<void>;
 
-  const broker = await connectBroker({
-    url: config.ASSAY_NATS_URL,
-    ...brokerAuth,
-    name: workerId,
-    replicas: config.ASSAY_NATS_REPLICAS,
-  });
+/** What a worker has before it starts. */
+interface Beginning {
+  readonly token: string;
+  readonly guestPath: string;
+  readonly broker: Broker;
+  readonly workerId: string;
+  readonly dataDirectory: string;
+  readonly log: Logger;
+}
+
+async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> {
+  const { token, guestPath, broker, workerId, dataDirectory, log } = beginning;
   const onEventLost = (error: unknown) => log.warn({ err: error }, 'an event could not be published');
   const sessionStore = createNatsSessionStore({ broker, onEventLost });
   const engine = createEngine({
@@ -177,12 +173,38 @@ async function main(config: WorkerConfig): Promise<void> {
     await tracing?.close();
     await broker.close();
   }
+  return stop;
+}
 
+async function main(config: WorkerConfig): Promise<void> {
+  const log = createLog('sandbox-worker', config.ASSAY_LOG_LEVEL);
+  const dataDirectory = resolve(config.ASSAY_DATA_DIR);
+  const files = {
+    token: readSecretFile(config.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE'),
+    guestPath: resolve(config.ASSAY_GUEST_PATH),
+  };
+  const brokerAuth = readBrokerAuth(config.ASSAY_NATS_AUTH_FILE);
+  await lockDataDirectory(dataDirectory);
+  // Sockets are named relative to here, because a socket's path may not be long.
+  process.chdir(dataDirectory);
+  // What is mounted into a sandbox must be readable by its user.
+  process.umask(0o022);
+  const workerId = workerIdOf(dataDirectory);
+  const broker = await connectBroker({
+    url: config.ASSAY_NATS_URL,
+    ...brokerAuth,
+    name: workerId,
+    replicas: config.ASSAY_NATS_REPLICAS,
+  });
+  const starting = start(config, { ...files, broker, workerId, dataDirectory, log });
+  // Not only when it has started: a worker that is told to stop before has things to put away too.
   closeWithGrace({ delay: shutdownMs, logger: false }, async ({ signal, err }) => {
     if (err !== undefined) log.fatal({ err }, 'stopping after an error');
     else log.info({ signal }, 'stopping');
+    const stop = await starting;
     await stop(err === undefined ? config.ASSAY_ON_STOP : 'keep');
   });
+  await starting;
 }
 
 try {

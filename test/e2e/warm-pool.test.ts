@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
+import { createGatedEngine } from './gated-engine.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 const size = 2;
@@ -193,6 +194,29 @@ describe('a worker that is told to stop', () => {
       expect(readdirSync(join(other.stack.dataDir, 'worker', 's'))).toEqual([]);
     } finally {
       await other.stop();
+    }
+  });
+
+  test('while it starts stops in order too', async () => {
+    const engine = await createGatedEngine(inject('setup').dockerSocket);
+    const other = await startTestStack({ env: { worker: { ASSAY_DOCKER_SOCKET: engine.path } } });
+    try {
+      await other.stack.halt('worker', 'SIGTERM');
+      const said = (word: string) =>
+        other.stack.lastLines('worker', 200).filter((line) => line.includes(`"${word}"`)).length;
+      expect([said('ready'), said('stopping')]).toEqual([1, 1]);
+      engine.close();
+      other.stack.start('worker');
+      await engine.called();
+      const halted = other.stack.halt('worker', 'SIGTERM');
+      await expect.poll(() => said('stopping'), { ...poll, timeout: 10_000 }).toBe(2);
+      engine.open();
+      await halted;
+      expect(said('ready')).toBe(2);
+    } finally {
+      engine.open();
+      await other.stop();
+      engine.end();
     }
   });
 });

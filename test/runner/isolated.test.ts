@@ -179,7 +179,7 @@ describe('what the agent cannot do', () => {
 
   test('serve the tests with a program of the same user, or of root', async () => {
     const lines = await say([
-      '$ASSAY_ISOLATED serve @own >/tmp/own & while ! grep -q ready /tmp/own; do sleep 0.01; done; $I --socket @own --status-fd 3 -- true 3>&1; kill %1',
+      ': >/tmp/own; $ASSAY_ISOLATED serve @own >>/tmp/own & while ! grep -q ready /tmp/own; do sleep 0.01; done; $I --socket @own --status-fd 3 -- true 3>&1; kill %1',
     ]);
     expect(lines[0]).toContain('unavailable the spawner runs as this very user');
   });

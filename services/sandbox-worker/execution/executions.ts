@@ -213,7 +213,7 @@ export function createExecutions(
   }
 
   function clearSoon(): void {
-    clearing ??= setTimeout(clear, clearMs).unref();
+    if (clearing === undefined) clearing = setTimeout(clear, clearMs).unref();
   }
 
   function clear(): void {

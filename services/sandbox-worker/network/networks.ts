@@ -133,7 +133,7 @@ export function createNetworks(deps: NetworksDeps): Networks {
       withFull.delete(sessionId);
     },
     async settle() {
-      if (withFull.size === 0 && deps.modes.includes(NetworkMode.FULL)) await full.remove();
+      if (withFull.size === 0 && offered.has(NetworkMode.FULL)) await full.remove();
     },
     async close() {
       for (const gate of gates.values()) gate.close();

@@ -94,6 +94,7 @@ test("an egress session has the operator's hosts and its own, and a gate that cl
 
 test('rules stay for as long as a session needs them, also beyond the worker', async () => {
   const { made, happened } = networksWith({});
+  await made.ready();
   await made.attach('ses_1', network(NetworkMode.FULL), sandbox);
   await made.reattach('ses_2', network(NetworkMode.FULL), sandbox);
   made.detach('ses_1');
@@ -108,8 +109,16 @@ test('rules stay for as long as a session needs them, also beyond the worker', a
 test('a network that cannot be attached is an error that says so, and holds no rules', async () => {
   const failing = { attach: async () => Promise.reject(new Error('ip failed: no')) };
   const { made, happened } = networksWith({}, failing);
+  await made.ready();
   const error = await made.attach('ses_1', network(NetworkMode.FULL), sandbox).catch((e) => e);
   expect([error.reason, error.message]).toEqual(['ENGINE_FAILED', expect.stringContaining('ip failed: no')]);
   await made.settle();
   expect(happened).toEqual(['remove']);
+});
+
+test('a worker that cannot have rules on its machine does not look for any', async () => {
+  const { made, happened } = networksWith({}, { obstacle: async () => 'it needs root' });
+  await made.ready();
+  await made.settle();
+  expect(happened).toEqual([]);
 });

@@ -18,7 +18,7 @@ export interface FullNetworkDeps {
 
 /** The public internet for a sandbox. */
 export interface FullNetwork {
-  /** Why this worker cannot give it; undefined: it can, and the packet rules are installed. */
+  /** Why this worker cannot give it; undefined: it can. */
   obstacle(): Promise<string | undefined>;
   /** `resolverFile`: the file on the host that is the container's /etc/resolv.conf. */
   attach(container: { readonly resolverFile: string; readonly pid: number }): Promise<void>;
@@ -40,7 +40,7 @@ export function createFullNetwork(deps: FullNetworkDeps): FullNetwork {
         if (readFileSync(forwarding, 'utf8').trim() !== '1') return `${forwarding} is not 1`;
         await runWithInput('nsenter', ['--version']);
         await runWithInput('ip', ['-V']);
-        await rules.ensure();
+        await rules.try();
         return undefined;
       } catch (error) {
         return (error as Error).message;

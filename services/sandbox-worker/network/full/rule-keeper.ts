@@ -6,8 +6,12 @@ import { type PacketRulesSpec, packetRules, packetRules6, ruleCheck, rulesRemova
 const attempts = 5;
 const pauseMs = 50;
 
+type Tables = 'iptables' | 'ip6tables';
+
 /** Keeps the packet rules of this installation in the host's tables. */
 export interface RuleKeeper {
+  /** Rejects with the reason why this machine cannot have them; changes nothing on it. */
+  try(): Promise<void>;
   /** They are there when this resolves. */
   ensure(): Promise<void>;
   remove(): Promise<void>;
@@ -25,7 +29,7 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
   }
 
   /** Others change the tables too, and one that came first makes a change fail. */
-  async function replace(tables: 'iptables' | 'ip6tables', rules: string): Promise<void> {
+  async function replace(tables: Tables, rules: string): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await replaceOnce(tables, rules);
@@ -37,7 +41,7 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
   }
 
   /** Replaces what is there in one transaction, so that a session is never without them. */
-  async function replaceOnce(tables: 'iptables' | 'ip6tables', rules: string): Promise<void> {
+  async function replaceOnce(tables: Tables, rules: string): Promise<void> {
     const dump = await runWithInput(`${tables}-save`, []);
     const removal = rulesRemoval(dump, installation, rules !== '');
     if (removal.length === 0 && rules === '') return;
@@ -45,9 +49,14 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
   }
 
   // A kernel without IPv6 has no tables for it.
-  const six = existsSync('/proc/net/if_inet6');
+  const all: readonly Tables[] = existsSync('/proc/net/if_inet6') ? ['ip6tables', 'iptables'] : ['iptables'];
+  const wanted = { iptables: packetRules(spec), ip6tables: packetRules6(installation) };
 
   return {
+    async try() {
+      // In a network namespace that goes with the program.
+      for (const each of all) await runWithInput('unshare', ['--net', `${each}-restore`], wanted[each]);
+    },
     ensure: () =>
       inTurn(async () => {
         const there = await runWithInput('iptables', ruleCheck(installation)).then(
@@ -55,13 +64,11 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
           () => false,
         );
         if (there) return;
-        if (six) await replace('ip6tables', packetRules6(installation));
-        await replace('iptables', packetRules(spec));
+        for (const each of all) await replace(each, wanted[each]);
       }),
     remove: () =>
       inTurn(async () => {
-        await replace('iptables', '');
-        if (six) await replace('ip6tables', '');
+        for (const each of all.toReversed()) await replace(each, '');
       }),
   };
 }

@@ -1,0 +1,49 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { runDirectory } from '../run.ts';
+
+/** The engine behind a gate: while it is closed, calls wait. */
+export interface GatedEngine {
+  /** Its socket. */
+  readonly path: string;
+  close(): void;
+  open(): void;
+  /** Resolves with the first call that waits. */
+  called(): Promise<void>;
+  end(): void;
+}
+
+export async function createGatedEngine(engine: string): Promise<GatedEngine> {
+  const directory = mkdtempSync(join(runDirectory(), 'engine-'));
+  const path = join(directory, 'docker.sock');
+  const sockets = new Set<Socket>();
+  let gate = Promise.withResolvers<void>();
+  let waiting = Promise.withResolvers<void>();
+  gate.resolve();
+  const server = createServer({ allowHalfOpen: true }, async (socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    waiting.resolve();
+    await gate.promise;
+    const behind = connect({ path: engine, allowHalfOpen: true });
+    behind.on('error', () => socket.destroy()).on('close', () => socket.destroy());
+    socket.on('close', () => behind.destroy());
+    socket.pipe(behind).pipe(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  return {
+    path,
+    close() {
+      gate = Promise.withResolvers();
+      waiting = Promise.withResolvers();
+    },
+    open: () => gate.resolve(),
+    called: () => waiting.promise,
+    end() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
