@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { encodeFrame, type, u64 } from './frame-codec.ts';
 import { useGuest } from './guest-suite.ts';
+import { patience } from './patience.ts';
 import { nest as openNest, prepare as prepareIn } from './prepared.ts';
 import { readExit } from './test-worker.ts';
 
@@ -9,7 +10,7 @@ const guest = useGuest();
 
 const nest = (number: number) => openNest(guest.worker, number);
 const prepare = (number: number) => prepareIn(guest.worker, number);
-const gone = (pid: number) => vi.waitFor(() => expect(existsSync(`/proc/${pid}`)).toBe(false));
+const gone = (pid: number) => expect.poll(() => existsSync(`/proc/${pid}`), patience).toBe(false);
 const sh = (script: string) => ({ argv: ['sh', '-c', script], gated: true, placed: true, nest: 1 });
 
 test('a prepared process runs its command without GO, under the pid that was told before', async () => {

@@ -1,9 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { encodeFrame, encodeStart, readU64, type, u32, u64 } from './frame-codec.ts';
 import { useGuest } from './guest-suite.ts';
+import { patience } from './patience.ts';
 import { readExit } from './test-worker.ts';
 
 const guest = useGuest();
@@ -161,7 +163,11 @@ test('a connected guest does not wake up while nothing happens', async () => {
     Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(await readFile(`/proc/${guest.pid}/status`, 'utf8'))?.[1]);
   guest.worker.start(1, sh('sleep 60'));
   await guest.worker.frame(type.STARTED, 1);
-  const before = await switches();
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  expect((await switches()) - before).toBeLessThanOrEqual(2);
+  // What it still had to do at the start is over at some time; a timer of its own would never be.
+  const sleeps = async () => {
+    const before = await switches();
+    await delay(300);
+    return (await switches()) === before;
+  };
+  await expect.poll(sleeps, patience).toBe(true);
 });

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { encodeFrame, encodeShellStart, encodeStart, readU64, type } from './frame-codec.ts';
 import { SHELLS_MOUNT, useGuestContainer } from './guest-container.ts';
+import { patience } from './patience.ts';
 import { nextNumber, openShell } from './shell-driver.ts';
 import { readExit } from './test-worker.ts';
 
@@ -29,24 +30,31 @@ const sleeping = async (...times: number[]) => {
     .filter((time) => times.includes(Number(time)));
 };
 
+/** A program is there, and one that was sent KILL gone, a moment after the guest did its part. */
+const untilSleep = (of: number[], expected: number[]) =>
+  expect.poll(() => sleeping(...of), patience).toEqual(expected.map(String));
+
 async function failure(number: number): Promise<number[]> {
   const { payload } = await guest().worker.frame(type.FAILED, number);
   return [payload.readUInt32LE(0), payload.readUInt32LE(4)];
 }
 
 const interrupted = [
-  ['a loop of builtins', 'echo in; while :; do :; done; echo x'],
-  ['nested functions', 'f() { echo in; while :; do :; done; echo x; }; g() { f; echo x; }; g; echo x\necho x'],
-  ['a program among others', 'echo in; sleep 60; sleep 60; echo x'],
-  ['functions that run programs', 'f() { sleep 60; }\necho in; f; f\nf; echo x; f\necho x'],
-  ['a wait', 'sleep 60 & echo in; wait; echo x'],
-  ['a read', 'mkfifo /tmp/quiet 2>/dev/null; echo in; read v <>/tmp/quiet; echo x'],
-  ['the opening of a pipe', 'mkfifo /tmp/quiet 2>/dev/null; echo in; read v </tmp/quiet; echo x'],
-  ['an eval', 'echo in; eval "while :; do :; done"; echo x'],
-  ['a substitution', 'echo in; v=$(while :; do :; done); echo x'],
-  ['a subshell', 'echo in; (while :; do :; done); echo x'],
-  ['a pipeline', 'echo in; yes | while :; do :; done; echo x'],
-  ['a loop of short programs', 'echo in; until false; do sleep 0.01; done; echo x'],
+  ['a loop of builtins', 'echo in; : >/tmp/in; while :; do :; done; echo x'],
+  [
+    'nested functions',
+    'f() { echo in; : >/tmp/in; while :; do :; done; echo x; }; g() { f; echo x; }; g; echo x\necho x',
+  ],
+  ['a program among others', 'echo in; : >/tmp/in; sleep 60; sleep 60; echo x'],
+  ['functions that run programs', 'f() { sleep 60; }\necho in; : >/tmp/in; f; f\nf; echo x; f\necho x'],
+  ['a wait', 'sleep 60 & echo in; : >/tmp/in; wait; echo x'],
+  ['a read', 'mkfifo /tmp/quiet 2>/dev/null; echo in; : >/tmp/in; read v <>/tmp/quiet; echo x'],
+  ['the opening of a pipe', 'mkfifo /tmp/quiet 2>/dev/null; echo in; : >/tmp/in; read v </tmp/quiet; echo x'],
+  ['an eval', 'echo in; : >/tmp/in; eval "while :; do :; done"; echo x'],
+  ['a substitution', 'echo in; : >/tmp/in; v=$(while :; do :; done); echo x'],
+  ['a subshell', 'echo in; : >/tmp/in; (while :; do :; done); echo x'],
+  ['a pipeline', 'echo in; : >/tmp/in; yes | while :; do :; done; echo x'],
+  ['a loop of short programs', 'echo in; : >/tmp/in; until false; do sleep 0.01; done; echo x'],
 ] as const;
 
 const programs = [
@@ -64,8 +72,7 @@ describe.each(programs)('in $name', ({ argv }) => {
     const shell = await open();
     await shell.run('kept=yes; cd /usr; f() { :; }');
     const number = shell.start(text);
-    await worker.until(() => worker.spool(number, 1).length >= 3);
-    await direct(':'); // zsh writes twice what it is writing when its trap runs
+    await direct('until [ -e /tmp/in ]; do sleep 0.01; done; rm /tmp/in'); // zsh writes twice what it is writing when its trap runs
     shell.interrupt(number);
     // Again and again: a process may be made after the first.
     const killing = setInterval(() => worker.signal(number, TERM, ALL), 50);
@@ -109,21 +116,23 @@ describe.each(programs)('in $name', ({ argv }) => {
   test('a signal reaches whatever the command started and nothing that was there before', async () => {
     const { worker } = guest();
     const shell = await open();
+    const earlier = [1001, 1002, 1003, 1004];
+    const started = [2001, 2002, 2003, 2004, 2005, 2006];
     await shell.run(
       'sleep 1001 & (sleep 1002; :) >/dev/null 2>&1 & setsid -f sleep 1003 >/dev/null 2>&1; nohup sleep 1004 >/dev/null 2>&1 &',
     );
+    await untilSleep(earlier, earlier);
     const text =
       'sleep 2001 >/dev/null 2>&1 & setsid -f sleep 2002; (setsid sleep 2003 >/dev/null 2>&1 &); nohup sleep 2004 & (sleep 2005; :) & echo in; sleep 2006; echo out';
     const number = shell.start(text);
-    await worker.until(() => worker.spool(number, 1).length >= 3);
-    while ((await sleeping(2001, 2002, 2003, 2004, 2005, 2006)).length < 6);
+    await untilSleep(started, started);
     worker.signal(number, KILL, ALL);
     expect((await shell.ended(number)).stdout).toBe('in\nout\n');
-    expect(await sleeping(2001, 2002, 2003, 2004, 2005, 2006)).toEqual([]);
-    expect(await sleeping(1001, 1002, 1003, 1004)).toEqual(['1001', '1002', '1003', '1004']);
+    await untilSleep(started, []);
+    expect(await sleeping(...earlier)).toEqual(earlier.map(String));
     await shell.close();
     // Nothing but a cgroup tells whose 1003 is: it left the session and holds no stream.
-    expect(await sleeping(1001, 1002, 1004)).toEqual([]);
+    await untilSleep([1001, 1002, 1004], []);
     await direct('pkill -x -f "sleep 1003"');
   });
 
@@ -206,12 +215,12 @@ describe.each(programs)('in $name', ({ argv }) => {
     const shell = await open();
     await shell.run('sleep 3001 & setsid -f sleep 3002');
     const number = shell.start('setsid -f sleep 3003; echo in; sleep 3004');
-    await worker.until(() => worker.spool(number, 1).length >= 3);
-    while ((await sleeping(3001, 3002, 3003, 3004)).length < 4);
+    const all = [3001, 3002, 3003, 3004];
+    await untilSleep(all, all);
     await shell.close();
     expect(readExit(await worker.frame(type.EXIT, number))).toMatchObject({ flags: 1 });
     await worker.frame(type.CLOSED, number);
-    expect(await sleeping(3001, 3002, 3003, 3004)).toEqual([]);
+    await untilSleep(all, []);
     expect(await direct(`ls -d ${SHELLS_MOUNT}/${shell.number} 2>/dev/null`)).toBe('');
   });
 
@@ -338,6 +347,7 @@ test('a command that could not be handed over fails, the shell is opened again, 
   const shell = await openShell(worker, { argv: ['bash'] });
   const other = await openShell(worker, { argv: ['bash'] });
   await other.run('sleep 4001 &');
+  await untilSleep([4001], [4001]);
   await direct(`rm -r ${SHELLS_MOUNT}/${shell.number}`);
   const number = shell.start('echo a');
   expect(await failure(number)).toEqual([1, 2]);

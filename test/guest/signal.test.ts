@@ -1,7 +1,9 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { type } from './frame-codec.ts';
 import { useGuest } from './guest-suite.ts';
+import { patience } from './patience.ts';
+import { processState } from './process-state.ts';
 import { readExit } from './test-worker.ts';
 
 const guest = useGuest();
@@ -9,6 +11,7 @@ const guest = useGuest();
 const TERM = 15;
 const KILL = 9;
 const sh = (script: string) => ({ argv: ['sh', '-c', script] });
+const alive = (pid: string | undefined) => !['', 'Z', 'X'].includes(processState(pid));
 
 /** The lines an execution printed, once there are `count` of them. */
 async function lines(number: number, count: number): Promise<string[]> {
@@ -18,15 +21,8 @@ async function lines(number: number, count: number): Promise<string[]> {
   return read();
 }
 
-function alive(pid: string | undefined): boolean {
-  if (pid === undefined || !existsSync(`/proc/${pid}/stat`)) return false;
-  return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-}
-
 /** A process that was sent KILL is gone soon; there is no event for it here. */
-async function gone(pid: string | undefined): Promise<void> {
-  while (alive(pid)) await new Promise((resolve) => setTimeout(resolve, 5));
-}
+const gone = (pid: string | undefined) => expect.poll(() => alive(pid), patience).toBe(false);
 
 test('scope 1 reaches the program alone', async () => {
   guest.worker.start(1, sh('trap "exit 4" TERM; sleep 60 & echo $!; wait'));

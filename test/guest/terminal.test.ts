@@ -5,7 +5,9 @@ import { expect, test } from 'vitest';
 import { encodeFrame, readU64, type StartRequest, type, u16, u64 } from './frame-codec.ts';
 import { run } from './guest-process.ts';
 import { useGuest } from './guest-suite.ts';
+import { patience } from './patience.ts';
 import { nest, prepare } from './prepared.ts';
+import { processState } from './process-state.ts';
 import { readExit } from './test-worker.ts';
 
 const WINDOW = 262_144;
@@ -93,8 +95,9 @@ test.each([
 
 test('a signal for the group goes to the one in the foreground', async () => {
   onTerminal(1, 'set -m; trap "echo shell" USR1; sleep 60; echo "status $?"');
-  await guest.worker.frame(type.STARTED, 1);
-  await expect.poll(async () => (await run('ps', ['-eo', 'ppid,args'])).stdout).toMatch(/\d sleep 60/);
+  const shell = (await guest.worker.frame(type.STARTED, 1)).payload.readUInt32LE(0);
+  const children = async () => (await run('ps', ['-eo', 'ppid=,args='])).stdout.split('\n').map((line) => line.trim());
+  await expect.poll(children, patience).toContain(`${shell} sleep 60`);
   guest.worker.signal(1, SIGUSR1, 2);
   await shows(1, 'status 138');
   expect(screen(1)).not.toContain('shell');
@@ -160,7 +163,9 @@ test('lines that nobody reads wait without a loss and without work', async () =>
   const lines = 1500;
   const bytes = Buffer.from(line.repeat(lines));
   onTerminal(1, `stty -echo; echo ready; kill -STOP $$; head -c ${bytes.length} | sha256sum`);
+  const { payload } = await guest.worker.frame(type.STARTED, 1);
   await shows(1, 'ready');
+  await expect.poll(() => processState(payload.readUInt32LE(0)), patience).toBe('T');
   let sent = 0;
   const push = () => {
     const end = Math.min(bytes.length, written(1) + WINDOW);
