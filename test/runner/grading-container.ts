@@ -104,7 +104,8 @@ function script({ prepare, command, workspace = '/workspace' }: GradingOptions):
           `${as(agent)} env -i ${agentEnvironment} sh -c ${quote(prepare)}; code=$?`,
           `${as(grader)} sh -c "echo $code > /grader/reports/.prepare"; [ $code = 0 ] || exit $code`,
         ]),
-    `${as(agent)} env -i ${agentEnvironment} /run/assay/isolated serve @assay-agent >/tmp/.ready &`,
+    ': >/tmp/.ready', // before anybody looks into it
+    `${as(agent)} env -i ${agentEnvironment} /run/assay/isolated serve @assay-agent >>/tmp/.ready &`,
     'while ! grep -q ready /tmp/.ready; do kill -0 $! || exit 99; sleep 0.05; done',
     `cd /; exec ${as(grader)} env -i ${grading} sh -c ${quote(`cd /grader/tests && ${command}`)}`,
   ].join('\n');

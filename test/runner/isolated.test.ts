@@ -152,7 +152,7 @@ describe('what the agent cannot do', () => {
     const lines = await say(
       [
         'while ! [ -e /tmp/fake-ready ]; do sleep 0.01; done',
-        '$I --socket @assay-fake --timeout 1 --status-fd 3 -- true 3>&1',
+        `$I --socket @assay-fake --timeout ${bytes === '' ? 1 : 30} --status-fd 3 -- true 3>&1`,
       ],
       `cat > /tmp/fake.py <<'END'\n${fake}\nEND\npython3 -I /tmp/fake.py >/dev/null 2>&1 &`,
     );
