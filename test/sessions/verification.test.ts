@@ -218,7 +218,7 @@ test('a submission is graded again with the sample as it was, which workers find
   async function* archive() {
     yield Buffer.from('a submission');
   }
-  await objects.put(digest('5'), archive());
+  await objects.put('default', digest('5'), archive(), 12);
   const earlier = {
     verificationId: 'ver_01h455vb4pex5vsknk084sn02s',
     status: VerificationStatus.COMPLETED,

@@ -48,13 +48,17 @@ export interface Sealer {
    * Stores what differs from the image below the working directory, and with `whole` also what differs anywhere, as it was
    * at the same moment. Whatever happens, the session goes on.
    */
-  seal(source: SealSource, rules: SubmissionRules, whole?: boolean): Promise<SealedSubmission | InvalidSealing>;
+  seal(
+    source: SealSource,
+    rules: SubmissionRules,
+    store: Pick<SubmissionStore, 'put'>,
+    whole?: boolean,
+  ): Promise<SealedSubmission | InvalidSealing>;
 }
 
 export interface SealDeps {
   readonly engine: Pick<Engine, 'layer'>;
   readonly manifests: Manifests;
-  readonly store: SubmissionStore;
   readonly threads: SubmissionThreads;
   /** Of this worker alone; emptied now. In the same file system as a local store. */
   readonly stagingDirectory: string;
@@ -66,7 +70,7 @@ export interface SealDeps {
 const graceMs = 5_000;
 
 export function createSealer(deps: SealDeps): Sealer {
-  const { engine, manifests, store, threads, stagingDirectory, timeoutMs = 60_000 } = deps;
+  const { engine, manifests, threads, stagingDirectory, timeoutMs = 60_000 } = deps;
   const longestMs = timeoutMs + graceMs;
   rmSync(stagingDirectory, { recursive: true, force: true });
   mkdirSync(stagingDirectory, { recursive: true, mode: 0o700 });
@@ -96,7 +100,7 @@ export function createSealer(deps: SealDeps): Sealer {
     });
 
   return {
-    async seal(source, rules, whole = false) {
+    async seal(source, rules, store, whole = false) {
       const layer = await engine.layer(source.containerId);
       const manifest = await manifests.of(layer.imageId);
       const staged = join(stagingDirectory, randomBytes(16).toString('hex'));

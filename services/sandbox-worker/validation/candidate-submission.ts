@@ -15,7 +15,7 @@ export interface CandidateSubmissionDeps {
   readonly engine: Pick<Engine, 'image' | 'pause' | 'resume'>;
   readonly containers: Pick<GradingContainers, 'create'>;
   readonly sealer: Sealer;
-  /** Where the sealer puts what it seals. */
+  /** Where what was sealed is put. */
   readonly store: SubmissionStore;
   readonly limits: ContainerLimits;
 }
@@ -58,7 +58,7 @@ async function storedIn(store: SubmissionStore, digest: string): Promise<StoredS
 }
 
 async function sealContainer(
-  { engine, sealer }: CandidateSubmissionDeps,
+  { engine, sealer, store }: CandidateSubmissionDeps,
   container: GradingContainer,
   { sample }: SampleFolder,
 ): Promise<SealedSubmission> {
@@ -71,7 +71,8 @@ async function sealContainer(
     }
   };
   const rules = rulesOf(sample.environment.workdir, sample.verification);
-  const sealed = await sealer.seal({ containerId: container.id, whileStill }, rules, needsWhole(sample.verification));
+  const source = { containerId: container.id, whileStill };
+  const sealed = await sealer.seal(source, rules, store, needsWhole(sample.verification));
   if (sealed.kind === 'sealed') return sealed;
   throw new CandidateError(`cannot be submitted: ${sealed.finding.message}`);
 }

@@ -33,7 +33,7 @@ export function createWorkerValidation(deps: WorkerValidationDeps): Validator {
   rmSync(directory, { recursive: true, force: true });
   const store = createLocalSubmissionStore(join(directory, 'submissions'));
   const stagingDirectory = join(directory, 'staging');
-  const sealer = createSealer({ engine, manifests, store, threads, stagingDirectory });
+  const sealer = createSealer({ engine, manifests, threads, stagingDirectory });
   const { grader, containers } = gradings;
   return createValidator({ engine, images, containers, sealer, store, grader, defaultLimits });
 }

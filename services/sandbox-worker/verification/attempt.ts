@@ -9,13 +9,14 @@ import type { VerificationChange } from '../../shared/verification/verification-
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { Graded, Grader, GradingPhase, StoredSubmission } from '../grading/grader.ts';
 import { type InPlaceSession, SessionGone } from '../grading/in-place.ts';
-import type { LocalSubmission, SubmissionStore } from '../submission/submission-store.ts';
+import type { LocalSubmission } from '../submission/submission-store.ts';
+import type { ProjectSubmissions } from './shared-submissions.ts';
 import { resultOf, summaryOf } from './verification-result.ts';
 
 export interface AttemptDeps {
   readonly store: VerificationStore;
   readonly results: ResultStore;
-  readonly submissions: SubmissionStore;
+  readonly submissions: ProjectSubmissions;
   readonly samples: { folder(contentDigest: string): Promise<SampleFolder> };
   readonly images: { ensure(sample: SampleFolder, progress?: undefined, signal?: AbortSignal): Promise<string> };
   readonly grader: Grader;
@@ -93,10 +94,11 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     tell(record.project, verificationId, 'image');
     const image = await deps.images.ensure(sample, undefined, signal);
     signal.throwIfAborted();
+    const submissions = deps.submissions(record.project);
     const local: LocalSubmission[] = [];
     const fetched: string[] = [];
     const fetch = async (wanted: string): Promise<StoredSubmission> => {
-      const found = await deps.submissions.fetch(wanted);
+      const found = await submissions.fetch(wanted);
       if (found === undefined) throw new FailedAttempt(`the store has no submission ${wanted} any more`);
       local.push(found);
       fetched.push(wanted);
@@ -113,7 +115,7 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
       return { graded, sample };
     } catch (error) {
       // It may be the copy on this host that is damaged: the next attempt fetches another.
-      if (!signal.aborted) for (const each of fetched) await deps.submissions.remove(each);
+      if (!signal.aborted) for (const each of fetched) await submissions.remove(each);
       throw error;
     } finally {
       for (const { release } of local) await release();

@@ -12,6 +12,7 @@ import type { RecordKeeper } from '../sandbox/record-keeper.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import { rulesOf } from '../submission/rules.ts';
 import type { Sealer } from '../submission/seal.ts';
+import type { ProjectSubmissions } from './shared-submissions.ts';
 
 export interface SessionSealerDeps {
   readonly sandboxes: Pick<Sandboxes, 'sealSource'>;
@@ -19,6 +20,7 @@ export interface SessionSealerDeps {
   readonly samples: SampleCache;
   readonly images: Pick<SampleImages, 'builtDigest'>;
   readonly sealer: Sealer;
+  readonly submissions: ProjectSubmissions;
   readonly meter: Pick<Meter, 'stoodStill'>;
   /** Whether this worker grades; a run at SHARED can be made by no other. */
   readonly grades: boolean;
@@ -32,7 +34,7 @@ export type SessionSealer = (
 ) => Promise<MessageInitShape<typeof SealSubmissionResponseSchema>>;
 
 export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
-  const { sandboxes, records, samples, images, sealer, meter } = deps;
+  const { sandboxes, records, samples, images, sealer, submissions, meter } = deps;
   return async (project, sessionId, required) => {
     const sample = (await records.get(project, sessionId))?.session?.sample;
     if (sample === undefined) {
@@ -49,7 +51,8 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
       throw new DomainError('VERIFICATION_NOT_OFFERED', message);
     }
     const rules = rulesOf(environment.workdir, verification);
-    const sealed = await sealer.seal(sandboxes.sealSource(project, sessionId), rules, needsWhole(verification));
+    const source = sandboxes.sealSource(project, sessionId);
+    const sealed = await sealer.seal(source, rules, submissions(project), needsWhole(verification));
     meter.stoodStill(sealed.stillMs / 1_000);
     const { content, image, verification: grading } = folder.digests;
     const digests = { sample: content, image: images.builtDigest(image), verification: grading };

@@ -16,8 +16,11 @@ export interface SharedSubmissionsDeps {
 
 const digestShape = /^sha256:([0-9a-f]{64})$/;
 
+/** The submissions of a project. */
+export type ProjectSubmissions = (project: string) => SubmissionStore;
+
 /** Submissions where every worker finds them, with copies on this host. */
-export function createSharedSubmissions({ objects, directory, maxBytes }: SharedSubmissionsDeps): SubmissionStore {
+export function createSharedSubmissions({ objects, directory, maxBytes }: SharedSubmissionsDeps): ProjectSubmissions {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   // Of a life that ended in the middle of a download.
   for (const name of readdirSync(directory)) if (name.endsWith('.part')) rmSync(join(directory, name));
@@ -45,8 +48,8 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
     }
   };
   /** Whether there is one. What the store gives is believed only if its digest is right. */
-  const download = async (digest: string, file: string): Promise<boolean> => {
-    const pieces = await objects.get(digest);
+  const download = async (project: string, digest: string, file: string): Promise<boolean> => {
+    const pieces = await objects.get(project, digest);
     if (pieces === undefined) return false;
     const part = join(directory, `${randomBytes(8).toString('hex')}.part`);
     try {
@@ -60,7 +63,7 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
       await rm(part, { force: true });
     }
   };
-  const present = async (digest: string, file: string): Promise<boolean> => {
+  const present = async (project: string, digest: string, file: string): Promise<boolean> => {
     const now = new Date();
     // It counts as used from now on; whether it could be touched says whether it is there.
     const there = await utimes(file, now, now).then(
@@ -68,8 +71,9 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
       () => false,
     );
     if (there) return true;
-    const running = fetching.get(digest) ?? download(digest, file).finally(() => fetching.delete(digest));
-    fetching.set(digest, running);
+    const key = `${project}/${digest}`;
+    const running = fetching.get(key) ?? download(project, digest, file).finally(() => fetching.delete(key));
+    fetching.set(key, running);
     return running;
   };
   const release = (file: string): void => {
@@ -78,9 +82,11 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
     else inUse.delete(file);
   };
 
-  return {
+  return (project) => ({
     async put(digest, staged) {
-      if (!(await objects.has(digest))) await objects.put(digest, createReadStream(staged));
+      if (!(await objects.has(project, digest))) {
+        await objects.put(project, digest, createReadStream(staged), (await stat(staged)).size);
+      }
       await rename(staged, fileOf(digest));
       await makeRoom();
     },
@@ -88,7 +94,7 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
       const file = fileOf(digest);
       inUse.set(file, (inUse.get(file) ?? 0) + 1);
       try {
-        if (await present(digest, file)) return { file, release: async () => release(file) };
+        if (await present(project, digest, file)) return { file, release: async () => release(file) };
       } catch (error) {
         release(file);
         throw error;
@@ -97,7 +103,7 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
       return undefined;
     },
     remove: async (digest) => rm(fileOf(digest), { force: true }),
-  };
+  });
 }
 
 async function writePieces(path: string, pieces: AsyncIterable<Uint8Array>): Promise<string> {

@@ -63,7 +63,6 @@ export async function createWorkerVerifications(
       keepMs: config.ASSAY_SUBMISSION_KEEP_SECONDS * 1_000,
       maxBytes: config.ASSAY_SUBMISSION_STORE_BYTES,
       replicas: config.ASSAY_NATS_REPLICAS,
-      dropsOldest: true,
     }),
     directory: join(dataDirectory, 'submissions'),
     maxBytes: config.ASSAY_SUBMISSION_CACHE_BYTES,
@@ -72,10 +71,9 @@ export async function createWorkerVerifications(
     keepMs: config.ASSAY_RESULT_KEEP_SECONDS * 1_000,
     maxBytes: config.ASSAY_RESULT_STORE_BYTES,
     replicas: config.ASSAY_NATS_REPLICAS,
-    dropsOldest: true,
   });
   const sealer = createSealer({
-    ...{ engine, manifests, store: submissions, threads },
+    ...{ engine, manifests, threads },
     stagingDirectory: join(dataDirectory, 'sealing'),
     timeoutMs: config.ASSAY_SEAL_SECONDS * 1_000,
   });
@@ -124,6 +122,7 @@ export async function createWorkerVerifications(
       samples: samples.cache,
       images,
       sealer,
+      submissions,
       meter,
       grades: gradings !== undefined,
     }),

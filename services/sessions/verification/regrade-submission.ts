@@ -18,7 +18,7 @@ export interface RegraderDeps {
   readonly verifications: VerificationDirectory;
   readonly once: VerificationOnce;
   /** Whether a submission is still kept. */
-  readonly isKept: (digest: string) => Promise<boolean>;
+  readonly isKept: (project: string, digest: string) => Promise<boolean>;
   readonly provide: ContentProvider;
   readonly nowMs: () => number;
 }
@@ -38,7 +38,7 @@ export function createRegrader({ verifications, once, isKept, provide, nowMs }: 
       );
       const digest = digests?.submission ?? '';
       const needed = [digest, digests?.fileSystem ?? ''].filter((each) => each !== '');
-      const kept = await Promise.all(needed.map(isKept));
+      const kept = await Promise.all(needed.map((each) => isKept(project, each)));
       if (digest === '' || kept.includes(false)) throw notKept(earlier.verificationId, digest);
       await provide(dataset, sampleId, digests?.sample ?? '');
       return create(VerificationRecordSchema, {
@@ -63,7 +63,8 @@ function gradedInPlace({ verificationId, sessionId }: Verification): DomainError
 }
 
 function notKept(verificationId: string, digest: string): DomainError {
-  const why = digest === '' ? 'it had none that could be taken' : 'it is not kept any more';
-  const message = `verification ${verificationId} has no submission to grade again: ${why}`;
+  const why =
+    digest === '' ? 'it had none that could be taken' : 'it is not kept any more, being too old or one too many';
+  const message = `verification ${verificationId} has no submission to grade again: ${why}; start another one on its session while that is open`;
   return new DomainError('SUBMISSION_NOT_FOUND', message, { verification_id: verificationId });
 }

@@ -26,6 +26,18 @@ export interface ObjectReader {
 export interface ObjectBucket extends ObjectReader {
   /** Stores all of it or nothing, in place of an earlier one. Rejects with STORE_UNAVAILABLE, also where it is full. */
   put(name: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+  list(): Promise<StoredObject[]>;
+  /** What the bucket takes of its `maxBytes`. */
+  heldBytes(): Promise<number>;
+  remove(object: StoredObject): Promise<void>;
+}
+
+export interface StoredObject {
+  readonly name: string;
+  readonly bytes: number;
+  readonly storedMs: number;
+  /** By which its chunks are found. */
+  readonly nuid: string;
 }
 
 /** Objects of any size under names. The bucket is made, or brought to these settings. */
@@ -47,7 +59,12 @@ export async function createNatsObjectBucket(
     storage: StorageType.File,
     replicas: keeping.replicas,
   });
-  await (await broker.js.jetstreamManager(false)).streams.update(streamOf(bucket), settings);
+  const { streams } = await broker.js.jetstreamManager(false);
+  await streams.update(streamOf(bucket), settings);
+  const asked = <T>(call: () => Promise<T>): Promise<T> =>
+    repeatable(broker, call).catch((error) => {
+      throw storeUnavailable(error);
+    });
   return {
     ...createNatsObjectReader(broker, bucket),
     async put(name, pieces) {
@@ -66,7 +83,22 @@ export async function createNatsObjectBucket(
         throw storeUnavailable(error);
       }
     },
+    list: async () =>
+      (await asked(() => objects.list())).map(({ name, size, mtime, nuid }) => ({
+        ...{ name, nuid, bytes: size },
+        storedMs: Date.parse(mtime),
+      })),
+    heldBytes: async () => (await asked(() => streams.info(streamOf(bucket)))).state.bytes,
+    async remove({ name, nuid }) {
+      // Nothing of it stays, where the client would leave a note for each.
+      for (const filter of [metaSubject(bucket, name), `$O.${bucket}.C.${nuid}`])
+        await asked(() => streams.purge(streamOf(bucket), { filter }));
+    },
   };
+}
+
+function metaSubject(bucket: string, name: string): string {
+  return `$O.${bucket}.M.${Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')}`;
 }
 
 /** The pieces, and an error once nobody waits for them any more: an end would make a whole object of what there was. */

@@ -1,17 +1,22 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { VerificationResultSchema } from '../../../gen/assay/v1/verification_pb.js';
 import type { Broker } from './broker.ts';
-import { type BucketKeeping, createNatsObjectBucket, createNatsObjectReader } from './nats-object-bucket.ts';
+import { createFairObjectBucket } from './fair-object-bucket.ts';
+import { type BucketKeeping, createNatsObjectReader } from './nats-object-bucket.ts';
 import type { ResultReader, ResultStore } from './result-store.ts';
 
 const bucket = 'assay_results';
 
 /** Results in the object store `assay_results`. */
 export async function createNatsResultStore(broker: Broker, keeping: BucketKeeping): Promise<ResultStore> {
-  const objects = await createNatsObjectBucket(broker, bucket, keeping);
+  const objects = await createFairObjectBucket(broker, bucket, keeping);
   return {
     ...createNatsResultReader(broker),
-    put: (name, result) => objects.put(name, onePiece(toBinary(VerificationResultSchema, result))),
+    async put(name, result) {
+      const bytes = toBinary(VerificationResultSchema, result);
+      // Tests and output that find no room are not kept; the verdict is in the record.
+      if (bytes.length <= objects.largestBytes) await objects.put(name, onePiece(bytes), bytes.length);
+    },
   };
 }
 

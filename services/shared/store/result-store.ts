@@ -7,5 +7,6 @@ export interface ResultReader {
 }
 
 export interface ResultStore extends ResultReader {
+  /** Under `<project>/…`: when there is no room, the oldest of the project that has most go. */
   put(name: string, result: VerificationResult): Promise<void>;
 }

@@ -78,7 +78,6 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
           layer: async (id) => ({ ...(await engine.layer(id)), ...(compareAll ? { upperIsComplete: false } : {}) }),
         },
         manifests,
-        store,
         threads,
         stagingDirectory: join(host.directory, `staging-${randomBytes(4).toString('hex')}`),
       });
@@ -90,7 +89,7 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
           await engine.resume(session.id);
         }
       };
-      return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change }, whole);
+      return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change }, store, whole);
     },
     async applyRunning(digest, imageId, change = {}) {
       const { id } = await engine.run(host.spec(imageId, { limits }));

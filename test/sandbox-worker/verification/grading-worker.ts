@@ -44,11 +44,12 @@ export async function startGradingWorker(options: GradingWorkerOptions): Promise
     ...{ store, jobs, workerId, attempts, ackWaitMs, log },
     meter: { gradings: 0, gradingEnded() {} },
     results: await createNatsResultStore(broker, { keepMs: 60_000, maxBytes: 2 ** 24, replicas: 1 }),
-    submissions: options.submissions ?? {
-      put: async () => {},
-      remove: async () => {},
-      fetch: async () => ({ file: '/nowhere', release: async () => {} }),
-    },
+    submissions: () =>
+      options.submissions ?? {
+        put: async () => {},
+        remove: async () => {},
+        fetch: async () => ({ file: '/nowhere', release: async () => {} }),
+      },
     samples: { folder: async () => sample },
     images: { ensure: async () => digest },
     grader: { grade },

@@ -2,8 +2,10 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
 import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
+import { createLocalSubmissionStore } from '../../../services/sandbox-worker/submission/submission-store.ts';
 import { createSessionSealer } from '../../../services/sandbox-worker/verification/session-sealer.ts';
 import { readSample } from '../../../services/shared/sample/read-sample.ts';
+import { runDirectory } from '../../run.ts';
 
 const folder = await readSample('datasets/examples/hello-fix');
 
@@ -17,6 +19,7 @@ async function seal(baseImage: string) {
     samples: { folder: async () => folder },
     images: { builtDigest: (digest) => `${digest} on ${baseImage}` },
     sealer: { seal: async () => ({ ...sealed, deletions: 0, archiveBytes: 0, stillMs: 0, copyMs: 0 }) },
+    submissions: () => createLocalSubmissionStore(runDirectory()),
     meter: { stoodStill() {} },
     grades: true,
   });

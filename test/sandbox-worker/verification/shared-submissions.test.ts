@@ -30,7 +30,7 @@ afterAll(async () => {
 
 /** The submissions of a worker of its own. */
 const worker = (name: string, maxBytes = 2 ** 26) =>
-  createSharedSubmissions({ objects, directory: join(directory, name), maxBytes });
+  createSharedSubmissions({ objects, directory: join(directory, name), maxBytes })('p');
 
 function staged(bytes = randomBytes(300_000)): { file: string; digest: string; bytes: Buffer } {
   const file = join(directory, randomBytes(8).toString('hex'));
@@ -57,7 +57,7 @@ test('what nobody sealed is not found, and what is another than it says is not b
   async function* wrong() {
     yield Buffer.from('something else');
   }
-  await objects.put(digest, wrong());
+  await objects.put('p', digest, wrong(), 14);
   await expect(worker('c').fetch(digest)).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
   expect(readdirSync(join(directory, 'c'))).toEqual([]);
 });
