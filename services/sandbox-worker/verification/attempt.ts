@@ -130,8 +130,12 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     await written;
     const what = { type: 'ended', claim, error: false, result: summaryOf(result), object, atMs: Date.now() } as const;
     const now = await patiently(() => store.change(project, verificationId, what), stopped.signal);
-    if (now?.changed === true && !now.announced) throw new UnannouncedEnd('its event could not be published');
-    if (now !== undefined && !now.changed && !isFinal(verificationOf(now.value).status)) look(now.value);
+    if (now?.changed === true) {
+      if (!now.announced) throw new UnannouncedEnd('its event could not be published');
+      // Also where the watch has told of this very end already, which looks like that of another.
+      return;
+    }
+    if (now !== undefined && !isFinal(verificationOf(now.value).status)) look(now.value);
     stopped.signal.throwIfAborted();
   };
   return {

@@ -30,6 +30,8 @@ export interface JobHandlerDeps extends AttemptDeps {
   readonly attempts: number;
   /** How long a job may be silent before it comes again. */
   readonly ackWaitMs: number;
+  /** After this a job comes again whose attempt failed, and after twice as much with every further one. */
+  readonly firstPauseMs?: number;
   readonly meter: Pick<Meter, 'gradings' | 'gradingEnded'>;
   readonly log: Logger;
 }
@@ -51,12 +53,13 @@ interface Running {
   delivery: JobDelivery;
 }
 
-const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
 
 export function createJobHandler(deps: JobHandlerDeps): JobHandler {
-  const { store, jobs, log } = deps;
+  const { store, jobs, log, firstPauseMs = 1_000 } = deps;
   const running = new Map<string, Running>();
+  /** Places in the queue of what is being handled, from before it runs. */
+  const handling = new Set<bigint>();
   let stopping = false;
 
   /** Final already: whoever waits for the event may have missed it. */
@@ -184,17 +187,21 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
         log.warn({ sequence: String(delivery.sequence) }, 'a job that cannot be read was dropped');
         return delivery.term();
       }
-      const mine = running.get(job.verificationId);
-      if (mine !== undefined && mine.delivery.sequence === delivery.sequence) {
+      const { sequence } = delivery;
+      if (handling.has(sequence)) {
         // This process was stalled for so long that its own job came again.
-        mine.delivery = delivery;
+        const mine = running.get(job.verificationId);
+        if (mine?.delivery.sequence === sequence) mine.delivery = delivery;
         return delivery.working();
       }
+      handling.add(sequence);
       try {
         await begin(job, delivery);
       } catch (error) {
         // The store does not answer: nothing is acknowledged, so the job comes again.
         log.warn({ verification_id: job.verificationId, err: error }, 'a job could not be concluded; it comes again');
+      } finally {
+        handling.delete(sequence);
       }
     },
   };

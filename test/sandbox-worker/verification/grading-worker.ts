@@ -8,6 +8,7 @@ import { startJobLoop } from '../../../services/sandbox-worker/verification/job-
 import { createLog } from '../../../services/shared/log.ts';
 import type { SampleFolder } from '../../../services/shared/sample/read-sample.ts';
 import type { Broker } from '../../../services/shared/store/broker.ts';
+import type { JobDelivery } from '../../../services/shared/store/job-queue.ts';
 import { createNatsJobQueue, createNatsJobSource } from '../../../services/shared/store/nats-job-queue.ts';
 import { createNatsResultStore } from '../../../services/shared/store/nats-result-store.ts';
 import { createNatsVerificationStore } from '../../../services/shared/store/nats-verification-store.ts';
@@ -19,6 +20,8 @@ import { isFinal, verificationOf } from '../../../services/shared/verification/v
 export interface GradingWorker {
   stop(): Promise<void>;
   readonly running: number;
+  /** A delivery that did not come through the loop. */
+  handle(delivery: JobDelivery): Promise<void>;
 }
 
 export interface GradingWorkerOptions {
@@ -26,6 +29,7 @@ export interface GradingWorkerOptions {
   readonly grade: Grader['grade'];
   readonly workerId?: string;
   readonly slots?: number;
+  /** Longer than any test waits, so that no job that was forgotten is done in the end after all. */
   readonly ackWaitMs?: number;
   readonly attempts?: number;
   /** In place of the store itself. */
@@ -36,12 +40,12 @@ export interface GradingWorkerOptions {
 const digest = `sha256:${'0'.repeat(64)}`;
 
 export async function startGradingWorker(options: GradingWorkerOptions): Promise<GradingWorker> {
-  const { broker, grade, workerId = 'worker-a', slots = 2, ackWaitMs = 1_000, attempts = 3 } = options;
+  const { broker, grade, workerId = 'worker-a', slots = 2, ackWaitMs = 120_000, attempts = 3 } = options;
   const jobs = createNatsJobSource({ broker, ackWaitMs, workerId });
   const log = createLog('test', 'silent');
   const store = options.store ?? storeOn(broker);
   const handler = createJobHandler({
-    ...{ store, jobs, workerId, attempts, ackWaitMs, log },
+    ...{ store, jobs, workerId, attempts, ackWaitMs, log, firstPauseMs: 50 },
     meter: { gradings: 0, gradingEnded() {} },
     results: await createNatsResultStore(broker, { keepMs: 60_000, maxBytes: 2 ** 24, replicas: 1 }),
     submissions: () =>
@@ -55,11 +59,12 @@ export async function startGradingWorker(options: GradingWorkerOptions): Promise
     grader: { grade },
   });
   const unwatch = store.watch((record) => handler.look(record));
-  const loop = startJobLoop({ jobs, handler, slots, log, lookEveryMs: 100 });
+  const loop = startJobLoop({ jobs, handler, slots, log, lookEveryMs: 20 });
   return {
     get running() {
       return handler.running;
     },
+    handle: handler.handle,
     async stop() {
       unwatch();
       await loop.stop();

@@ -45,7 +45,7 @@ test('what one worker seals another finds, and the staged file is gone', async (
   const other = worker('b');
   const copies = await Promise.all([other.fetch(digest), other.fetch(digest), other.fetch(digest)]);
   for (const copy of copies) {
-    expect(readFileSync(copy?.file ?? '')).toEqual(bytes);
+    expect(readFileSync(copy?.file ?? '').equals(bytes)).toBe(true);
     await copy?.release();
   }
   expect(readdirSync(join(directory, 'b'))).toHaveLength(1);
@@ -72,7 +72,7 @@ test('copies are bounded, those in use stay, and one that went is fetched again'
     await small.put(digest, file);
   }
   expect(readdirSync(join(directory, 'd')).length).toBeLessThanOrEqual(3);
-  expect(readFileSync(held?.file ?? '')).toEqual(first.bytes);
+  expect(readFileSync(held?.file ?? '').equals(first.bytes)).toBe(true);
   await held?.release();
   for (let count = 0; count < 3; count += 1) {
     const { digest, file } = staged();
@@ -80,7 +80,7 @@ test('copies are bounded, those in use stay, and one that went is fetched again'
   }
   expect(existsSync(held?.file ?? '')).toBe(false);
   const again = await small.fetch(first.digest);
-  expect(readFileSync(again?.file ?? '')).toEqual(first.bytes);
+  expect(readFileSync(again?.file ?? '').equals(first.bytes)).toBe(true);
   await again?.release();
 });
 
