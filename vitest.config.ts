@@ -9,6 +9,8 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    // A machine may hold any process up for a second, which is all that a poll would wait otherwise.
+    expect: { poll: { timeout: 30_000 } },
     teardownTimeout: 60_000,
   },
 });

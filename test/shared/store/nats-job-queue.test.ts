@@ -73,17 +73,15 @@ describe('the work queue', () => {
     const jobs = source(400);
     const first = await jobs.take('two');
     first?.nak(0);
-    const second = await vi.waitFor(async () => {
-      const job = await jobs.take('two');
-      expect(job).toBeDefined();
-      return job;
-    });
+    const next = () =>
+      vi.waitFor(async () => {
+        const job = await jobs.take('two');
+        expect(job).toBeDefined();
+        return job;
+      }, 30_000);
+    const second = await next();
     expect(second?.sequence).toBe(first?.sequence);
-    const third = await vi.waitFor(async () => {
-      const job = await jobs.take('two');
-      expect(job).toBeDefined();
-      return job;
-    }, 5_000);
+    const third = await next();
     expect(third?.sequence).toBe(first?.sequence);
     // An answer to an old delivery is as good as one to the last.
     await first?.ack();
@@ -102,7 +100,7 @@ describe('the work queue', () => {
     await broker.js.publish('assay.jobs.three.poison', Buffer.from([0xff]));
     const job = await source().take('three');
     job?.term();
-    await vi.waitFor(async () => expect(await source().projects()).not.toContain('three'));
+    await expect.poll(() => source().projects()).not.toContain('three');
   });
 
   test('tells of jobs as they come', async () => {
@@ -110,7 +108,7 @@ describe('the work queue', () => {
     const stop = source().onJob((project) => heard.push(project));
     await broker.connection.flush();
     await createNatsJobQueue(broker).publish('four', 'ver_d');
-    await vi.waitFor(() => expect(heard).toEqual(['four']));
+    await expect.poll(() => heard).toEqual(['four']);
     stop();
   });
 });
@@ -156,7 +154,7 @@ describe('verification records', () => {
     await vi.waitFor(async () => {
       await store().create(recordOf(`ver_w${Math.random()}`));
       expect(seen.length).toBeGreaterThan(0);
-    });
+    }, 30_000);
     stop();
   });
 });

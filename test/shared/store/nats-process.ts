@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,13 +20,21 @@ export interface NatsProcess {
   stop(): Promise<void>;
 }
 
+/**
+ * Below those that the kernel gives to whoever connects: one that is free while the broker is down would be somebody else's
+ * when it is started again.
+ */
+const [firstPort, lastPort] = [10_000, 32_000];
+
+class PortTaken extends Error {}
+
 const user = 'assay';
 const password = 'a password of the tests';
 
 export async function startNats(): Promise<NatsProcess> {
   const directory = mkdtempSync(join(runDirectory(), 'nats-'));
   let child: ChildProcess | undefined;
-  let port = -1;
+  let port = 0;
 
   const start = async (): Promise<void> => {
     const config = join(directory, 'nats.conf');
@@ -39,12 +48,22 @@ export async function startNats(): Promise<NatsProcess> {
     });
     child = started;
     for await (const line of createInterface({ input: started.stderr })) {
-      const found = /Listening for client connections on [^ ]*:(\d+)/.exec(line)?.[1];
-      if (found !== undefined) port = Number(found);
       if (line.includes('Server is ready')) break;
+      if (line.includes('address already in use')) throw new PortTaken(line);
       if (line.includes('[FTL]')) throw new Error(line);
     }
     started.stderr.resume();
+  };
+  const startSomewhere = async (): Promise<void> => {
+    for (let tries = 1; ; tries += 1) {
+      port = randomInt(firstPort, lastPort + 1);
+      try {
+        return await start();
+      } catch (error) {
+        if (!(error instanceof PortTaken) || tries === 20) throw error;
+        await kill();
+      }
+    }
   };
   const kill = async (): Promise<void> => {
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
@@ -52,7 +71,7 @@ export async function startNats(): Promise<NatsProcess> {
     child.kill('SIGKILL');
     await exited;
   };
-  await start();
+  await startSomewhere();
   return {
     get url() {
       return `nats://127.0.0.1:${port}`;
