@@ -73,8 +73,13 @@ function standsIn(pid: string, directory: string): boolean {
 }
 
 function installationsIn(directory: string): string[] {
-  const files = readdirSync(directory).map((name) => join(directory, name, 'installation'));
-  return files.filter((file) => existsSync(file)).map((file) => readFileSync(file, 'utf8').trim());
+  try {
+    const files = readdirSync(directory).map((name) => join(directory, name, 'installation'));
+    return files.filter((file) => existsSync(file)).map((file) => readFileSync(file, 'utf8').trim());
+  } catch {
+    // Another run that sweeps at the same time was quicker.
+    return [];
+  }
 }
 
 /** Removal looks at nothing but the name. */

@@ -1,11 +1,24 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { ownerFile, runDirectory, runId } from './run.ts';
 
-/** Everything of this run that still exists: containers, mounts, loop devices, cgroups, directories, processes, networks. */
+/** What was told to end may take so long to be gone. */
+const goneWithinMs = 10_000;
+const lookEveryMs = 100;
+
+/** Everything of this run that stays: what is about to end, or belongs to a run that was begun meanwhile, does not. */
 export async function leftovers(dockerSocket: string): Promise<string[]> {
+  for (const began = performance.now(); ; ) {
+    const found = await foundOf(dockerSocket);
+    if (found.length === 0 || performance.now() - began > goneWithinMs) return found;
+    await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+  }
+}
+
+/** Containers, mounts, loop devices, cgroups, directories, processes and networks, at this moment. */
+async function foundOf(dockerSocket: string): Promise<string[]> {
   const containers = await listContainers(dockerSocket);
   const directory = runDirectory();
   return [
@@ -56,22 +69,27 @@ export function listContainers(socketPath: string): Promise<Container[]> {
 function loopFiles(): string[] {
   return readdirSync('/sys/block')
     .filter((name) => name.startsWith('loop'))
-    .map((name) => join('/sys/block', name, 'loop/backing_file'))
-    .filter((path) => existsSync(path))
-    .map((path) => readFileSync(path, 'utf8').trim());
+    .flatMap((name) => orNone(() => [readFileSync(join('/sys/block', name, 'loop/backing_file'), 'utf8').trim()]));
 }
 
 /** Execution cgroups whose container is gone, in every hierarchy. */
 function cgroupsWithout(containers: ReadonlySet<string>): string[] {
   const roots = ['', 'memory', 'freezer', 'cpuacct'].map((name) => join('/sys/fs/cgroup', name, 'docker'));
-  return roots
-    .filter((root) => existsSync(root))
-    .flatMap((root) =>
-      readdirSync(root)
-        .filter((id) => /^[0-9a-f]{64}$/.test(id) && !containers.has(id))
-        .map((id) => join(root, id))
-        .filter((path) => existsSync(path) && readdirSync(path).some((name) => name.startsWith('assay-'))),
-    );
+  return roots.flatMap((root) =>
+    orNone(() => readdirSync(root))
+      .filter((id) => /^[0-9a-f]{64}$/.test(id) && !containers.has(id))
+      .map((id) => join(root, id))
+      .filter((path) => orNone(() => readdirSync(path)).some((name) => name.startsWith('assay-'))),
+  );
+}
+
+/** Nothing where it went away in the moment in which it was looked at. */
+function orNone(look: () => string[]): string[] {
+  try {
+    return look();
+  } catch {
+    return [];
+  }
 }
 
 /** Processes whose command line names this run's directory. */
@@ -101,7 +119,7 @@ function networkLeftovers(name: string): string[] {
 
 /** Interfaces and network namespaces whose names begin so. */
 export function networksOf(name: string): { readonly links: string[]; readonly namespaces: string[] } {
-  const namespaces = existsSync('/run/netns') ? readdirSync('/run/netns') : [];
+  const namespaces = orNone(() => readdirSync('/run/netns'));
   return {
     links: readdirSync('/sys/class/net').filter((link) => aliasOf(link).startsWith(name)),
     namespaces: namespaces.filter((found) => found.startsWith(name)),
