@@ -89,7 +89,14 @@ export type BuildStepName = Exclude<keyof typeof BuildStep, 'UNSPECIFIED'>;
 
 /** News of a build. A line is empty without the grader scope: then each step is told once. */
 export type BuildEvent =
-  | { readonly type: 'progress'; readonly workerId: string; readonly step: BuildStepName; readonly line: string }
+  | {
+      readonly type: 'progress';
+      readonly workerId: string;
+      readonly step: BuildStepName;
+      readonly line: string;
+      /** Of this step, before this one, because this reader was too slow for them. */
+      readonly linesLeftOut: number;
+    }
   | { readonly type: 'built'; readonly workerId: string; readonly image: string; readonly imageId: string };
 
 /** One grading of a submission of which is known how it must be graded. */
@@ -229,8 +236,8 @@ function toBuildEvent(news: BuildNews): BuildEvent | undefined {
     return { type: 'built', workerId, image, imageId };
   }
   if (news.case !== 'progress' || BuildStep[news.value.step] === undefined) return undefined;
-  const { workerId, step, line } = news.value;
-  return { type: 'progress', workerId, step: BuildStep[step] as BuildStepName, line };
+  const { workerId, step, line, linesLeftOut } = news.value;
+  return { type: 'progress', workerId, step: BuildStep[step] as BuildStepName, line, linesLeftOut };
 }
 
 type Parts = AsyncIterator<{ part: { case: string | undefined; value?: unknown } }>;

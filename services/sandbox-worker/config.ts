@@ -67,6 +67,7 @@ export const workerConfig = z.object({
   ASSAY_SAMPLE_CACHE_BYTES: wholeNumber(mebibyte, 2 ** 50).prefault(String(2_048 * mebibyte)),
   ASSAY_IMAGE_BUILDS: wholeNumber(1, 64).prefault('2'),
   ASSAY_IMAGE_BUILD_SECONDS: wholeNumber(1, 86_400).prefault('1800'),
+  ASSAY_PROGRESS_LINES: wholeNumber(10, 100_000).prefault('1000'),
   ASSAY_SOURCE_BYTES: wholeNumber(65_536, 2 ** 40).prefault(String(512 * mebibyte)),
   ASSAY_SOURCE_SECONDS: wholeNumber(1, 86_400).prefault('300'),
   ASSAY_NPM_REGISTRY: webAddress().prefault(defaultFetchOptions.npmRegistry),

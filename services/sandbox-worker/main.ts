@@ -124,7 +124,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     ...{ broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, defaultLimits, meter, log },
   });
   const { seal, validate } = verifications;
-  const calls = { samples, validate };
+  const calls = { samples, validate, progressLines: config.ASSAY_PROGRESS_LINES };
   const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, calls, seal, meter, log);
   const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;

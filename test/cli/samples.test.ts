@@ -101,16 +101,19 @@ test('samples build prints lines as they come, then where the image is', async (
   const endpoint = await serve({
     async *buildSample({ dataset, sampleId, version }) {
       const line = `building ${dataset}/${sampleId} ${version}`;
-      yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line } } };
+      yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line, linesLeftOut: 7 } } };
       yield { news: { case: 'built', value: { workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' } } };
     },
   });
   const { stdout, stderr } = await runCaptured(['samples', 'build', 'examples/hello-fix@2.0.0'], endpoint);
-  expect([stderr, stdout.toString()]).toEqual(['building examples/hello-fix 2.0.0\n', 'assay/sample:1 on w\n']);
+  expect([stderr, stdout.toString()]).toEqual([
+    '… 7 lines left out\nbuilding examples/hello-fix 2.0.0\n',
+    'assay/sample:1 on w\n',
+  ]);
   const json = await runCaptured(['samples', 'build', '-o', 'json', 'examples/hello-fix'], endpoint);
   const lines = json.stdout.toString().trim().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toEqual([
-    { type: 'progress', workerId: 'w', step: 'CODE', line: 'building examples/hello-fix ' },
+    { type: 'progress', workerId: 'w', step: 'CODE', line: 'building examples/hello-fix ', linesLeftOut: 7 },
     { type: 'built', workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' },
   ]);
 });

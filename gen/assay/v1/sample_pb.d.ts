@@ -768,6 +768,13 @@ export declare type BuildProgress = Message<"assay.v1.BuildProgress"> & {
    * @generated from field: string line = 3;
    */
   line: string;
+
+  /**
+   * How many lines of this step before this one were left out because the reader was too slow for them. A build waits for nobody.
+   *
+   * @generated from field: uint32 lines_left_out = 4;
+   */
+  linesLeftOut: number;
 };
 
 /**

@@ -13,10 +13,10 @@ import type {
   ValidateSampleContentResponse,
   WorkerService,
 } from '../../../gen/assay/worker/v1/worker_pb.js';
-import { type Channel, createChannel } from '../../shared/channel.ts';
 import type { BuildProgress } from '../sample/sample-images.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { CandidateGrading, Validator } from '../validation/validator.ts';
+import { createNewsChannel, type NewsChannel } from './news-channel.ts';
 
 const steps = {
   fetching: BuildStep.FETCHING,
@@ -32,22 +32,26 @@ type Calls = Pick<ServiceImpl<typeof WorkerService>, 'buildSampleImage' | 'valid
 export interface SampleCallDeps {
   readonly samples: WorkerSamples;
   readonly validate: Validator;
+  /** Lines of a build that wait for a reader. */
+  readonly progressLines: number;
 }
 
 /** The worker's calls that have to do with samples. */
-export function createSampleCalls({ samples, validate }: SampleCallDeps): Calls {
+export function createSampleCalls({ samples, validate, progressLines }: SampleCallDeps): Calls {
   const { cache, images } = samples;
+  const told = <News extends BuildNews | ValidationNews>(work: (channel: NewsChannel<News>) => Promise<void>) =>
+    tell(createNewsChannel<News>(progressLines), work);
   return {
     buildSampleImage: ({ contentDigest }, { signal }) =>
-      told(async (channel: Channel<BuildNews>) => {
+      told(async (channel: NewsChannel<BuildNews>) => {
         const sample = await cache.folder(contentDigest);
-        const tell = (progress: BuildProgress) => channel.send({ case: 'progress', value: toProgress(progress) });
-        const imageId = await images.ensure(sample, tell, signal);
+        const report = (progress: BuildProgress) => channel.send({ case: 'progress', value: toProgress(progress) });
+        const imageId = await images.ensure(sample, report, signal);
         const image = images.nameOf(sample.digests.image);
         channel.send({ case: 'built', value: create(BuiltImageSchema, { image, imageId }) });
       }),
     validateSampleContent: ({ contentDigest, repetitions }, { signal }) =>
-      told(async (channel: Channel<ValidationNews>) => {
+      told(async (channel: NewsChannel<ValidationNews>) => {
         const sample = await cache.folder(contentDigest);
         const outcome = await validate({
           ...{ sample, repetitions, signal },
@@ -63,8 +67,10 @@ export function createSampleCalls({ samples, validate }: SampleCallDeps): Calls 
 }
 
 /** What the work sends, as it comes; ends or fails with the work. */
-async function* told<News>(work: (channel: Channel<News>) => Promise<void>): AsyncGenerator<{ news: News }> {
-  const channel = createChannel<News>();
+async function* tell<News>(
+  channel: NewsChannel<News>,
+  work: (channel: NewsChannel<News>) => Promise<void>,
+): AsyncGenerator<{ news: News }> {
   work(channel).then(
     () => channel.close(),
     (error: unknown) => channel.close(error),

@@ -2,12 +2,12 @@ import { fromBinary } from '@bufbuild/protobuf';
 import type { WorkerRecord } from '../../../gen/assay/events/v1/records_pb.js';
 import type { BuildSampleResponse } from '../../../gen/assay/v1/sample_pb.js';
 import { BuildSampleImageResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
-import { type Channel, createChannel } from '../../shared/channel.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { readExecutionStream } from '../execution/execution-reader.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { type Channel, createChannel } from './channel.ts';
 import type { SampleShelf } from './sample-shelf.ts';
 
 export interface SampleBuilderDeps {
@@ -31,7 +31,7 @@ export function createSampleBuilder({ workers, client, shelf }: SampleBuilderDep
     const stream = await client.openStream(address, WorkerService.method.buildSampleImage, { contentDigest });
     for await (const message of readExecutionStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
       const { news } = fromBinary(BuildSampleImageResponseSchema, message);
-      if (news.value !== undefined) channel.send({ ...news, value: { ...news.value, workerId } } as News);
+      if (news.value !== undefined) await channel.send({ ...news, value: { ...news.value, workerId } } as News);
     }
   };
   return async function* (folder, signal) {

@@ -10,6 +10,7 @@ export type VerificationWatcher = (
 ) => AsyncGenerator<VerificationRecord, void>;
 
 const signOfLifeMs = 10_000;
+const unreadChanges = 100;
 
 export function createVerificationWatcher(verifications: VerificationDirectory): VerificationWatcher {
   return async function* (project, verificationId, signal) {
@@ -17,6 +18,8 @@ export function createVerificationWatcher(verifications: VerificationDirectory):
     const news: VerificationRecord[] = [];
     const unsubscribe = verifications.subscribe(project, verificationId, (record) => {
       news.push(record);
+      // Whoever does not read misses what was in between, never what is.
+      if (news.length > unreadChanges) news.shift();
       next.resolve();
     });
     // A caller that vanishes may leave this parked for ever.
