@@ -13,6 +13,7 @@ enum {
 	FIRST_MS = 5,
 	SPACED_MS = 250,   /* at most, while the program may still be on its way to ask */
 	PATIENT_MS = 2000, /* at most, after that */
+	RARE_MS = 3600000, /* at most, once it was said to be quiet: it may come to read all the same */
 	QUIET_MS = 1000,
 	SHARE = 20,        /* looking takes at most this part of the time */
 };
@@ -67,6 +68,7 @@ static void note_move(struct execution *e, int64_t now)
 static void judge(struct execution *e, bool reading, int64_t now)
 {
 	struct awaiting *a = &e->awaiting;
+	uint8_t before = a->kind;
 	e->output[0].readable = e->output[1].readable = true;
 	stream_pump(e);
 	if (!may_wait(e))
@@ -75,15 +77,18 @@ static void judge(struct execution *e, bool reading, int64_t now)
 		a->kind = AWAITING_READING;
 	else if (a->moved == 0 && now - a->moved_ms >= QUIET_MS)
 		a->kind = AWAITING_QUIET;
-	if (a->kind != AWAITING_NONE)
-		a->moved = 0;
+	if (a->kind == before)
+		return;
+	a->moved = 0;
+	e->said &= ~(1U << AWAITING);
 }
 
 static void plan(struct execution *e, int64_t now, int64_t took)
 {
 	struct awaiting *a = &e->awaiting;
 	bool young = now - a->moved_ms < QUIET_MS;
-	int64_t doubled = least(2 * a->spacing_ms, young ? SPACED_MS : PATIENT_MS);
+	int64_t most = young ? SPACED_MS : a->kind == AWAITING_QUIET ? RARE_MS : PATIENT_MS;
+	int64_t doubled = least(2 * a->spacing_ms, most);
 	a->spacing_ms = doubled > SHARE * took ? doubled : SHARE * took;
 	a->due_ms = now + a->spacing_ms;
 	if (young)
@@ -92,7 +97,7 @@ static void plan(struct execution *e, int64_t now, int64_t took)
 
 static bool is_due(const struct execution *e, int64_t now)
 {
-	return may_wait(e) && e->awaiting.kind == AWAITING_NONE && e->awaiting.due_ms <= now;
+	return may_wait(e) && e->awaiting.kind != AWAITING_READING && e->awaiting.due_ms <= now;
 }
 
 /* One walk for all that are due. */
@@ -112,7 +117,7 @@ static void look(int64_t now)
 	for (unsigned i = 0; i < count; i++) {
 		if (readers_wanted(due[i]))
 			judge(due[i], readers_found(due[i]), now);
-		if (due[i]->awaiting.kind == AWAITING_NONE)
+		if (due[i]->awaiting.kind != AWAITING_READING)
 			plan(due[i], now, took);
 	}
 }
@@ -127,7 +132,7 @@ void awaiting_turn(void)
 			e->awaiting.kind = AWAITING_NONE;
 			continue;
 		}
-		if (now < 0 && (e->awaiting.moved || e->awaiting.kind == AWAITING_NONE))
+		if (now < 0 && (e->awaiting.moved || e->awaiting.kind != AWAITING_READING))
 			now = now_ms();
 		if (e->awaiting.moved)
 			note_move(e, now);
@@ -138,7 +143,7 @@ void awaiting_turn(void)
 	next_ms = -1;
 	for (unsigned i = 0; now >= 0 && i < executions_end(); i++) {
 		const struct execution *e = execution_at(i);
-		if (may_wait(e) && e->awaiting.kind == AWAITING_NONE)
+		if (may_wait(e) && e->awaiting.kind != AWAITING_READING)
 			next_ms = next_ms < 0 ? e->awaiting.due_ms : least(next_ms, e->awaiting.due_ms);
 	}
 }

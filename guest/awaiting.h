@@ -1,4 +1,4 @@
-/* Whether a program waits for input. Looked for only while its input is open and nothing was said of it since it moved. */
+/* Whether a program waits for input. Looked for only while its input is open and it was not seen to read since it moved. */
 #ifndef AWAITING_H
 #define AWAITING_H
 

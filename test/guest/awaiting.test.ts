@@ -107,6 +107,15 @@ test('output after a wait is a reason to tell again', async () => {
   expect(await awaiting(1, READING, 'tick')).toBe('tick\n');
 });
 
+test('a program that was quiet and reads after all is told to read', async () => {
+  const go = join(build.directory, 'go');
+  guest.worker.start(1, { argv: ['sh', '-c', `until [ -e ${go} ]; do sleep 0.05; done; exec cat`], input: true });
+  await awaiting(1, QUIET);
+  await writeFile(go, '');
+  await awaiting(1, READING);
+  expect(kinds(1)).toEqual([QUIET, READING]);
+});
+
 test('a wait is told again to whoever connects', async () => {
   guest.worker.start(1, { argv: ['cat'], input: true });
   await awaiting(1, READING);
