@@ -7,10 +7,11 @@ export default defineConfig({
     globalSetup: ['test/global-setup.ts'],
     // Two cores, one engine: more files at once only make each other slow.
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
-    // A machine may hold any process up for a second, which is all that a poll would wait otherwise.
-    expect: { poll: { timeout: 30_000 } },
+    // Only what hangs comes to these: the machine may be ten times slower than the one a test was written on.
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
+    // Without it a poll would wait a second, for which a machine may hold any process up.
+    expect: { poll: { timeout: 60_000 } },
     teardownTimeout: 60_000,
   },
 });
