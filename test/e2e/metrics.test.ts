@@ -1,27 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestStack, type TestStack } from './stack.ts';
+import { chooseMetricsPlace, type MetricsPlace } from './worker-metrics.ts';
 
 let stack: TestStack;
+let metrics: MetricsPlace;
 beforeAll(async () => {
-  stack = await startTestStack({ env: { worker: { ASSAY_WORKER_METRICS_LISTEN: '127.0.0.1:0' } } });
+  metrics = await chooseMetricsPlace();
+  stack = await startTestStack({ env: { worker: metrics.env } });
 });
 afterAll(() => stack?.stop());
-
-/** The worker's metrics by name and labels. */
-async function scrape(): Promise<Map<string, number>> {
-  const lines = stack.stack.lastLines('worker', 500).filter((line) => line.includes('serving metrics'));
-  const { port } = JSON.parse(lines.at(-1) ?? '{}') as { port: number };
-  expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(404);
-  const response = await fetch(`http://127.0.0.1:${port}/metrics`);
-  expect(response.headers.get('content-type')).toContain('text/plain');
-  const samples = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-  return new Map(
-    samples.map((line) => {
-      const at = line.lastIndexOf(' ');
-      return [line.slice(0, at).replace('assay_worker_', ''), Number(line.slice(at + 1))];
-    }),
-  );
-}
 
 test('the metrics of a worker count what its sessions did, and name none of them', async () => {
   const session = await stack.client.sessions.create({});
@@ -31,7 +18,9 @@ test('the metrics of a worker count what its sessions did, and name none of them
   await session.run(['/no/such/program']).catch(() => {});
   const follower = session.execute('echo here; sleep 600');
   for await (const event of follower) if (event.type === 'stdout') break;
-  const open = await scrape();
+  expect((await fetch(new URL('/', metrics.url))).status).toBe(404);
+  expect((await fetch(metrics.url)).headers.get('content-type')).toContain('text/plain');
+  const open = await metrics.scrape();
   expect(Object.fromEntries(open)).toMatchObject({
     'executions_total{reason="EXITED"}': 2,
     'executions_total{reason="TIMED_OUT"}': 1,
@@ -54,11 +43,11 @@ test('the metrics of a worker count what its sessions did, and name none of them
   stack.stack.kill('worker');
   // It is answered by the next worker.
   await session.run('true');
-  const again = await scrape();
+  const again = await metrics.scrape();
   expect(again.get('guest_reconnects_total')).toBe(1);
   expect(again.get('spool_bytes')).toBe(28 * 4_096);
   await session.close();
-  const closed = await scrape();
+  const closed = await metrics.scrape();
   expect(closed.get('session_ends_total{reason="CLOSED_BY_CALLER"}')).toBe(1);
   expect([closed.get('sessions{state="ready"}'), closed.get('spool_bytes')]).toEqual([0, 0]);
 });

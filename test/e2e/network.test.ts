@@ -10,6 +10,7 @@ import { runDirectory } from '../run.ts';
 import { createEngineProbe } from './engine-probe.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 import { makeStandIns, type StandIns } from './stand-ins.ts';
+import { chooseMetricsPlace, type MetricsPlace } from './worker-metrics.ts';
 
 let standIns: StandIns;
 let hostService: Server;
@@ -131,7 +132,7 @@ test('the stand-ins and the service of the host are there to be reached', async 
     fetch(`http://[${hostAddress6}]:${hostPort}/`).then((response) => response.text()),
   ]);
   expect(seen).toEqual(['stand-in', 'stand-in', 'host service', 'host service']);
-  await expect.poll(() => get('neighbour', 'http://127.0.0.1:8080/'), { timeout: 30_000 }).toContain('Directory');
+  await expect.poll(() => get('neighbour', 'http://127.0.0.1:8080/')).toContain('Directory');
 });
 
 for (const { name, url, reachable } of targets) {
@@ -257,14 +258,16 @@ test('a host beyond what the operator permits is refused, with its place in the 
 
 describe('a warm session', () => {
   let warm: TestStack;
+  let metrics: MetricsPlace;
   beforeAll(async () => {
-    warm = await startTestStack({ env: { worker: { ASSAY_WARM_POOL: 'base=1', ASSAY_EGRESS_HOSTS_FILE: hostsFile } } });
+    metrics = await chooseMetricsPlace();
+    const worker = { ...metrics.env, ASSAY_WARM_POOL: 'base=1', ASSAY_EGRESS_HOSTS_FILE: hostsFile };
+    warm = await startTestStack({ env: { worker } });
   });
   afterAll(() => warm?.stop());
 
   test.each(['EGRESS', 'FULL'] as const)('gets the network that it asks for: %s', async (mode) => {
-    const filled = async () => (await warm.client.server.info()).workers[0]?.warm;
-    await expect.poll(filled, { timeout: 60_000 }).toBe(1);
+    await expect.poll(async () => (await metrics.scrape()).get('warm_pool_sandboxes')).toBe(1);
     const network = { mode, ...(mode === 'EGRESS' ? { allow: ['public.test:8080'] } : {}) };
     const made = await warm.client.sessions.create({ network });
     expect(made.info).toMatchObject({ warm: true, network });
@@ -276,7 +279,7 @@ describe('a warm session', () => {
 
 test('a worker that was killed opens the same ways again', async () => {
   await stack.stack.kill('worker', 'SIGKILL');
-  await expect.poll(() => get('egress', 'http://public.test:8080/'), { timeout: 30_000 }).toBe('stand-in');
+  await expect.poll(() => get('egress', 'http://public.test:8080/')).toBe('stand-in');
   expect(await get('egress', 'http://unlisted.test:8080/')).toContain('is not on');
   expect(await get('full', `http://${standIns.publicAddress}:8080/`)).toBe('stand-in');
   expect(await get('neighbour', `http://${standIns.metadataAddress}:8080/`)).toMatch(/^error: curl: \(7\)/);

@@ -1,8 +1,9 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { inject } from 'vitest';
 import { type Client, createClient } from '../../clients/typescript/index.ts';
-import { type Stack, type StackOptions, startStack } from '../../scripts/stack.mjs';
+import { type ChildName, type Stack, type StackOptions, startStack } from '../../scripts/stack.mjs';
 import { runDirectory, runId } from '../run.ts';
 
 let made = 0;
@@ -13,6 +14,8 @@ export interface TestStack {
   readonly client: Client;
   readonly endpoint: string;
   readonly key: string;
+  /** Kills a service, and resolves when another process has taken its place and the public port is healthy. */
+  replace(name: ChildName): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -31,12 +34,21 @@ export async function startTestStack(options: Omit<StackOptions, 'setup' | 'data
     client,
     endpoint: stack.endpoint,
     key: stack.key,
+    replace: (name) => replace(stack, name),
     async stop() {
       await client.close();
       await stack.stop();
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+async function replace(stack: Stack, name: ChildName): Promise<void> {
+  const before = stack.restarts(name);
+  // It may just be starting again: each call ends a process of its own.
+  while (!stack.kill(name)) await delay(5);
+  while (stack.restarts(name) === before) await delay(5);
+  await stack.ready();
 }
 
 /** Named by what they describe, and kept from run to run: making that of a sample's image takes seconds of CPU. */
