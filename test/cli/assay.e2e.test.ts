@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestStack, type TestStack } from '../e2e/stack.ts';
+import { timedOutBeyond } from '../e2e/timed-out.ts';
 
 const root = new URL('../../cli/', import.meta.url);
 let stack: TestStack;
@@ -13,12 +14,16 @@ beforeAll(async () => {
 });
 afterAll(() => stack?.stop());
 
-/** Runs a script of cli/ against the stack, in a directory that is not the checkout. */
-async function run(script: string, args: readonly string[], stdin: Uint8Array | string = '', key = stack.key) {
-  const child = spawn(process.execPath, [fileURLToPath(new URL(script, root)), ...args], {
+/** Starts a script of cli/ against the stack, in a directory that is not the checkout. */
+function start(script: string, args: readonly string[], key = stack.key) {
+  return spawn(process.execPath, [fileURLToPath(new URL(script, root)), ...args], {
     cwd: tmpdir(),
     env: { ...process.env, ASSAY_ENDPOINT: stack.endpoint, ASSAY_API_KEY: key },
   });
+}
+
+async function run(script: string, args: readonly string[], stdin: Uint8Array | string = '', key = stack.key) {
+  const child = start(script, args, key);
   const closed = once(child, 'close');
   child.stdin.on('error', () => undefined);
   child.stdin.end(stdin);
@@ -51,7 +56,11 @@ test('one session serves every way a command can end', async () => {
   const exec = (...args: string[]) => assay('exec', session, ...args);
   expect(await exec('-c', 'kill -TERM $$')).toMatchObject({ code: 143 });
   expect(await exec('-c', 'exit 137')).toMatchObject({ code: 137, stderr: '' });
-  const late = await exec('-t', '500ms', '-c', 'echo kept; sleep 100');
+  const inside = await stack.client.sessions.get(session);
+  const late = await timedOutBeyond(
+    (ms) => exec('-t', `${ms}ms`, '-c', 'echo kept; : >/tmp/kept; sleep 100'),
+    async () => (await inside.run('rm /tmp/kept')).exitCode === 0,
+  );
   expect(late).toMatchObject({ code: 124, stdout: Buffer.from('kept\n') });
   expect(late.stderr).toContain('by its timeout');
   expect(await exec('--', '/no/such', 'program')).toMatchObject({ code: 127, stdout: Buffer.alloc(0) });
@@ -83,12 +92,22 @@ test('a shell is opened, used, listed and closed', async () => {
 
 test('logs -f of an execution reads on until its background processes are gone', async () => {
   const session = (await assay('sessions', 'create', '--ttl', '5m')).stdout.toString().trim();
-  const started = await assay('exec', session, '-c', '(sleep 1; echo late) & echo early');
+  const waiting = '(until [ -e /tmp/go ]; do sleep 0.05; done; echo late) & echo early';
+  const started = await assay('exec', session, '-c', waiting);
   expect(started.stdout.toString()).toBe('early\n');
   const events = await assay('logs', session, '-o', 'json');
   const [first] = events.stdout.toString().split('\n', 1);
   const { execution } = JSON.parse(first ?? '');
-  expect((await assay('logs', '-f', session, execution)).stdout.toString()).toBe('early\nlate\n');
+  const following = start('assay.mjs', ['logs', '-f', session, execution]);
+  const ended = once(following, 'close');
+  let followed = '';
+  following.stdout.on('data', (data: Buffer) => {
+    followed += data;
+  });
+  await once(following.stdout, 'data');
+  await (await stack.client.sessions.get(session)).run('touch /tmp/go');
+  await ended;
+  expect(followed).toBe('early\nlate\n');
   expect((await assay('logs', session)).stdout.toString()).toBe('early\nlate\n');
   await assay('sessions', 'close', session);
 });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Execution, Session } from '../../clients/typescript/index.ts';
 import { startTestStack, type TestStack } from './stack.ts';
+import { timedOutBeyond } from './timed-out.ts';
 
 let stack: TestStack;
 let session: Session;
@@ -18,9 +19,9 @@ afterAll(async () => {
 });
 
 /** Resolves when the execution's output has had this text. */
-async function printed(execution: Execution, text: string): Promise<void> {
+async function printed(execution: Execution, text: string, of = session): Promise<void> {
   let seen = '';
-  for await (const event of session.attach(execution.id)) {
+  for await (const event of of.attach(execution.id)) {
     if (event.type === 'stdout') seen += Buffer.from(event.data).toString();
     if (seen.includes(text)) return;
   }
@@ -91,20 +92,27 @@ if os.fork() == 0:
     if os.fork() == 0:
         time.sleep(7004)
     os._exit(0)'
-      sleep 7005`;
-    const run = await session.run(script, { timeoutMs: 1_000 });
+      : >/tmp/all-there; sleep 7005`;
+    const run = await timedOutBeyond(
+      (timeoutMs) => session.run(script, { timeoutMs }),
+      async () => (await session.run('rm /tmp/all-there')).exitCode === 0,
+    );
     expect(run.reason).toBe('TIMED_OUT');
     expect(String(run.stdout)).toBe('before\n');
     expect(await processesWith('700[1-5]')).toBe('');
   });
 
   test('stands still while the session is paused', async () => {
-    const execution = session.execute('echo go; sleep 1.5; echo end', { timeoutMs: 3_000 });
-    await printed(execution, 'go');
-    await session.pause();
-    await expect(session.run('true')).rejects.toMatchObject({ reason: 'SESSION_NOT_READY' });
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
-    await session.resume();
+    await using still = await stack.client.sessions.create({});
+    const timeoutMs = 5_000;
+    const execution = still.execute('echo go; until [ -e /tmp/on ]; do sleep 0.05; done', { timeoutMs });
+    await printed(execution, 'go', still);
+    await still.pause();
+    await expect(still.run('true')).rejects.toMatchObject({ reason: 'SESSION_NOT_READY' });
+    // Where nothing stands still, that time passes.
+    expect((await session.run('sleep 7000', { timeoutMs })).reason).toBe('TIMED_OUT');
+    await still.resume();
+    await still.run('touch /tmp/on');
     expect((await execution.result()).reason).toBe('EXITED');
   });
 });

@@ -22,10 +22,10 @@ async function text(shell: Shell, command: string): Promise<string> {
 }
 
 /** Resolves when the execution has printed this text. */
-async function printed(execution: Execution, wanted: string): Promise<void> {
+async function printed(execution: Execution, wanted: string, of = session): Promise<void> {
   await execution.started;
   let seen = '';
-  for await (const event of session.attach(execution.id)) {
+  for await (const event of of.attach(execution.id)) {
     if (event.type === 'stdout') seen += Buffer.from(event.data).toString();
     if (seen.includes(wanted)) return;
   }
@@ -34,10 +34,8 @@ async function printed(execution: Execution, wanted: string): Promise<void> {
 
 /** Resolves when the execution is known to the server in this state. */
 async function inState(id: string, state: string, of = session): Promise<void> {
-  for (;;) {
-    const found = await of.execution(id).catch(() => undefined);
-    if (found?.state === state) return;
-  }
+  const look = async () => (await of.execution(id).catch(() => undefined))?.state;
+  await expect.poll(look, { interval: 10 }).toBe(state);
 }
 
 describe('opening a shell', () => {
@@ -161,8 +159,14 @@ describe('commands of one shell', () => {
 
   test('do not lose their timeout to waiting', async () => {
     await using shell = await session.openShell();
-    const first = shell.execute('sleep 1.2');
-    const second = shell.execute('echo ran', { timeoutMs: 1_000 });
+    const gate = `/tmp/timeout-${shell.id}`;
+    const timeoutMs = 4_000;
+    const first = shell.execute(`echo up; until [ -e ${gate} ]; do sleep 0.02; done`);
+    await printed(first, 'up');
+    const second = shell.execute('echo ran', { timeoutMs });
+    await inState(second.id, 'QUEUED');
+    expect((await session.run('sleep 8200', { timeoutMs })).reason).toBe('TIMED_OUT');
+    await session.run(`touch ${gate}`);
     expect((await first.result()).reason).toBe('EXITED');
     expect(await second.result()).toMatchObject({ reason: 'EXITED', exitCode: 0 });
   });
@@ -234,16 +238,20 @@ describe('a timeout that only the end of the shell can enforce', () => {
     const next = await shell.run('echo "[$kept]"');
     expect([String(next.stdout), next.result.shellReopened]).toEqual(['[]\n', true]);
     expect((await shell.refresh()).timesOpened).toBe(2);
-  }, 30_000);
+  });
 
   test('stands still while the session is paused', async () => {
-    await using shell = await session.openShell();
-    const execution = shell.execute('echo go; sleep 1.5; echo end', { timeoutMs: 3_000 });
-    await printed(execution, 'go');
-    await session.pause();
-    await expect(session.openShell()).rejects.toMatchObject({ reason: 'SESSION_NOT_READY' });
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
-    await session.resume();
+    await using still = await stack.client.sessions.create({});
+    const shell = await still.openShell();
+    const timeoutMs = 5_000;
+    const execution = shell.execute('echo go; until [ -e /tmp/on ]; do sleep 0.05; done', { timeoutMs });
+    await printed(execution, 'go', still);
+    await still.pause();
+    await expect(still.openShell()).rejects.toMatchObject({ reason: 'SESSION_NOT_READY' });
+    // Where nothing stands still, that time passes.
+    expect((await session.run('sleep 8300', { timeoutMs })).reason).toBe('TIMED_OUT');
+    await still.resume();
+    await still.run('touch /tmp/on');
     expect((await execution.result()).reason).toBe('EXITED');
   });
 });
@@ -272,8 +280,9 @@ describe('closing a shell', () => {
     const fresh = await stack.client.sessions.create({});
     const shell = await fresh.openShell();
     const running = shell.execute('echo up; sleep 8100');
-    const waiting = shell.execute('echo never');
     await inState(running.id, 'RUNNING', fresh);
+    const waiting = shell.execute('echo never');
+    await inState(waiting.id, 'QUEUED', fresh);
     await fresh.close();
     expect((await running.result()).reason).toBe('SANDBOX_LOST');
     await expect(waiting.result()).rejects.toMatchObject({ reason: expect.stringMatching(/SANDBOX_LOST|SESSION/) });
@@ -298,14 +307,14 @@ describe('kill -9 of the worker', () => {
     const shell = await fresh.openShell({ requestId: 'before-the-kill' });
     await shell.run('state=kept; log() { echo $1 >>/tmp/log; }; cd /usr');
     const first = shell.execute('log 0; echo up; until [ -e /tmp/go ]; do sleep 0.02; done; echo end');
+    await printed(first, 'up', fresh);
     const queued: Execution[] = [];
     for (let count = 1; count <= 10; count++) {
       queued.push(shell.execute(`log ${count}; echo ${count} $state $PWD; (exit ${count})`, { id: `w-${count}` }));
       await inState(`w-${count}`, 'QUEUED', fresh);
     }
     for (let kills = 0; kills < 3; kills++) {
-      while (!stack.stack.kill('worker')) await new Promise((resolve) => setTimeout(resolve, 5));
-      await stack.stack.ready();
+      await stack.replace('worker');
       await inState('w-10', 'QUEUED', fresh);
     }
     expect((await fresh.openShell({ requestId: 'before-the-kill' })).id).toBe(shell.id);
@@ -318,7 +327,7 @@ describe('kill -9 of the worker', () => {
     }
     expect(String((await fresh.run('tr "\\n" " " </tmp/log')).stdout)).toBe('0 1 2 3 4 5 6 7 8 9 10 ');
     await fresh.close();
-  }, 120_000);
+  }, 300_000);
 
   test('while commands come one after the other runs each once, in order', async () => {
     const fresh = await stack.client.sessions.create({});
@@ -335,11 +344,10 @@ describe('kill -9 of the worker', () => {
     for (let kills = 0; kills < 6; kills++) {
       const before = count;
       while (count < before + 3) await Promise.race([work, new Promise((resolve) => setTimeout(resolve, 5))]);
-      while (!stack.stack.kill('worker')) await new Promise((resolve) => setTimeout(resolve, 5));
-      await stack.stack.ready();
+      await stack.replace('worker');
     }
     stop = true;
     await work;
     await fresh.close();
-  }, 120_000);
+  }, 300_000);
 });

@@ -1,11 +1,15 @@
 import { expect } from 'vitest';
+import { timedOutBeyond } from '../timed-out.ts';
 import type { Behaviour, Subject } from './subject.ts';
 
-/** Runs into its timeout; the shell must keep what was put into it before. */
-async function timesOut(shell: Subject, text: string, timeoutMs = 500): Promise<string> {
+/** Runs into its timeout; the shell must keep what was put into it before. `here` in the text is where it has come by then. */
+async function timesOut(shell: Subject, text: string): Promise<string> {
   await shell.mark();
   await shell.ok('cd /tmp');
-  const outcome = await shell.run(text, { timeoutMs });
+  const outcome = await timedOutBeyond(
+    (timeoutMs) => shell.run(text.replace('here', `: >${shell.dir}.here`), { timeoutMs }),
+    async () => !text.includes('here') || (await shell.run(`rm ${shell.dir}.here`)).code === 0,
+  );
   expect(outcome).toMatchObject({ reason: 'TIMED_OUT', ended: false });
   expect(await shell.ok('pwd')).toBe('/tmp\n');
   await shell.expectMarked();
@@ -17,28 +21,28 @@ export const interruption: readonly Behaviour[] = [
   [
     'a timeout ends a program and the shell keeps directory, variables and functions (cloudflare/sandbox-sdk#438)',
     async (shell) => {
-      expect(await timesOut(shell, 'echo before; sleep 7200; echo never')).toBe('before\n');
+      expect(await timesOut(shell, 'echo before; here; sleep 7200; echo never')).toBe('before\n');
     },
   ],
   [
     'what was printed before a timeout is there (daytonaio/daytona#5144)',
     async (shell) => {
-      expect(await timesOut(shell, 'printf partial; sleep 7200')).toBe('partial');
+      expect(await timesOut(shell, 'printf partial; here; sleep 7200')).toBe('partial');
     },
   ],
   [
     'a timeout really ends the program (e2b-dev/E2B#500)',
     async (shell) => {
       const name = `720${shell.dir.slice(13)}1`;
-      await timesOut(shell, `sleep ${name}`);
-      expect((await shell.run(`pgrep -f "[s]leep ${name}"`)).code).toBe(1);
+      await timesOut(shell, `here; sleep ${name}`);
+      expect((await shell.run(`pgrep -f "[s]leep ${name}$"`)).code).toBe(1);
     },
   ],
   ['a timeout ends a loop of builtins', async (shell) => void (await timesOut(shell, 'while :; do :; done'))],
   [
     'a timeout ends a loop of programs, the whole of it',
     async (shell) => {
-      expect(await timesOut(shell, 'for i in 1 2 3 4; do echo $i; sleep 7200; done; echo never')).toBe('1\n');
+      expect(await timesOut(shell, 'for i in 1 2 3 4; do echo $i; here; sleep 7200; done; echo never')).toBe('1\n');
     },
   ],
   [
@@ -59,8 +63,8 @@ export const interruption: readonly Behaviour[] = [
     'a timeout ends processes that left the session',
     async (shell) => {
       const name = `720${shell.dir.slice(13)}2`;
-      await timesOut(shell, `setsid sleep ${name} & (setsid sh -c 'sleep ${name} &' &) ; sleep 7200`);
-      expect((await shell.run(`pgrep -f "[s]leep ${name}"`)).code).toBe(1);
+      await timesOut(shell, `setsid sleep ${name} & (setsid sh -c 'sleep ${name} &' &) ; here; sleep 7200`);
+      expect((await shell.run(`pgrep -f "[s]leep ${name}$"`)).code).toBe(1);
     },
   ],
   [
@@ -95,7 +99,7 @@ export const interruption: readonly Behaviour[] = [
     'a signal reaches the programs of the command and not the shell',
     async (shell) => {
       await shell.mark();
-      const execution = shell.shell.execute('echo up; sleep 7200; echo "status $?"');
+      const execution = shell.shell.execute(`sh -c 'echo up; exec sleep 7200'; echo "status $?"`);
       await shell.printed(execution, 'up');
       await execution.signal(15);
       let out = '';
