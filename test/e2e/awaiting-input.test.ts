@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Execution, ExecutionEvent, Session } from '../../clients/typescript/index.ts';
+import type { Execution, ExecutionEvent, Session, Turn } from '../../clients/typescript/index.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 const terminal = { rows: 24, columns: 80 };
@@ -25,10 +25,20 @@ const basket = `def total(items):
 print("total", total([("tea", 3), ("milk", 2)]))
 `;
 
-/** Says a line and returns what the program wrote until it waited again, or ended. */
+/** What a program wrote until it read, or ended. That it is quiet is a guess, which a machine that stalls makes a wrong one. */
+async function turn(execution: Execution): Promise<Turn> {
+  const written: Buffer[] = [];
+  for (;;) {
+    const next = await execution.awaitingInput();
+    written.push(next.stdout);
+    if (next.awaiting !== 'QUIET') return { ...next, stdout: Buffer.concat(written) };
+  }
+}
+
+/** Says a line and returns what the program wrote until it read again, or ended. */
 async function say(execution: Execution, line: string): Promise<string> {
   await execution.stdin.write(`${line}\n`);
-  return String((await execution.awaitingInput()).stdout);
+  return String((await turn(execution)).stdout);
 }
 
 test.each([
@@ -37,7 +47,7 @@ test.each([
 ])('a debugger is driven on %s: break, continue, print', async (_, options) => {
   await session.run('cat >/workspace/basket.py', { input: basket });
   const pdb = session.execute(['python3', '-m', 'pdb', 'basket.py'], { cwd: '/workspace', ...options });
-  const first = await pdb.awaitingInput();
+  const first = await turn(pdb);
   expect(first.awaiting).toBe('READING');
   expect(String(first.stdout)).toMatch(/basket\.py\(1\)<module>\(\)[\s\S]*\(Pdb\) $/);
   expect(await say(pdb, 'break basket.py:4')).toContain('Breakpoint 1 at /workspace/basket.py:4');
@@ -48,7 +58,7 @@ test.each([
   expect(await say(pdb, 'clear 1')).toContain('Deleted breakpoint 1');
   expect(await say(pdb, 'continue')).toContain('total 5');
   await pdb.stdin.write('quit\n');
-  expect(await pdb.awaitingInput()).toMatchObject({ awaiting: undefined, result: { reason: 'EXITED', exitCode: 0 } });
+  expect(await turn(pdb)).toMatchObject({ awaiting: undefined, result: { reason: 'EXITED', exitCode: 0 } });
 });
 
 test('an installer that asks is answered only when it asks', async () => {
@@ -56,10 +66,10 @@ test('an installer that asks is answered only when it asks', async () => {
     printf 'Continue? [y/n] '; read answer; [ "$answer" = y ] || exit 1
     sleep 0.5; printf 'Directory: '; read directory; echo "installed in $directory"`;
   const installer = session.execute(script, { input: true });
-  expect(String((await installer.awaitingInput()).stdout)).toBe('Continue? [y/n] ');
+  expect(String((await turn(installer)).stdout)).toBe('Continue? [y/n] ');
   expect(await say(installer, 'y')).toBe('Directory: ');
   await installer.stdin.write('/opt\n');
-  expect(await installer.awaitingInput()).toMatchObject({
+  expect(await turn(installer)).toMatchObject({
     stdout: Buffer.from('installed in /opt\n'),
     awaiting: undefined,
     result: { exitCode: 0 },
@@ -70,12 +80,12 @@ test('a debugger is driven in a shell, which stays', async () => {
   const shell = await session.openShell({ cwd: '/workspace' });
   await shell.run('cat >sum.py; greeting=kept', { input: 'first = 1\nprint("sum", first + 1)\n' });
   const pdb = shell.execute('python3 -m pdb sum.py', { input: true });
-  expect(await pdb.awaitingInput()).toMatchObject({ awaiting: 'READING' });
+  expect(await turn(pdb)).toMatchObject({ awaiting: 'READING' });
   await say(pdb, 'break 2');
   await say(pdb, 'continue');
   expect(await say(pdb, 'print(first)')).toMatch(/^1\n/);
   await pdb.stdin.write('quit\n');
-  expect((await pdb.awaitingInput()).result).toMatchObject({ reason: 'EXITED', exitCode: 0 });
+  expect((await turn(pdb)).result).toMatchObject({ reason: 'EXITED', exitCode: 0 });
   expect(String((await shell.run('echo $greeting')).stdout)).toBe('kept\n');
   await shell.close();
 });
@@ -85,7 +95,7 @@ test('a program that only watches its input is quiet, not reading', async () => 
   const execution = session.execute(['node', '-e', node], { input: true });
   expect((await execution.awaitingInput()).awaiting).toBe('QUIET');
   await execution.stdin.write('ada');
-  expect((await execution.awaitingInput()).result).toMatchObject({ exitCode: 3 });
+  expect((await turn(execution)).result).toMatchObject({ exitCode: 3 });
 });
 
 /** The next event of this type; the iteration goes on after it. */
@@ -100,15 +110,22 @@ async function next<Type extends ExecutionEvent['type']>(
   }
 }
 
+async function nextReading(events: AsyncIterator<ExecutionEvent>) {
+  for (;;) {
+    const event = await next(events, 'awaitingInput');
+    if (event.kind === 'READING') return event;
+  }
+}
+
 test('events tell of it once; whoever comes late hears that it waits', async () => {
   const execution = session.execute('echo question; cat', { input: true });
   const events = execution[Symbol.asyncIterator]();
-  expect(await next(events, 'awaitingInput')).toEqual({ type: 'awaitingInput', kind: 'READING', inputBytes: 0 });
+  expect(await nextReading(events)).toEqual({ type: 'awaitingInput', kind: 'READING', inputBytes: 0 });
   await execution.stdin.write('answer');
-  expect(await next(events, 'awaitingInput')).toEqual({ type: 'awaitingInput', kind: 'READING', inputBytes: 6 });
+  expect(await nextReading(events)).toEqual({ type: 'awaitingInput', kind: 'READING', inputBytes: 6 });
   const late = session.attach(execution.id);
-  const turn = await late.awaitingInput();
-  expect([turn.awaiting, String(turn.stdout)]).toEqual(['READING', 'question\nanswer']);
+  const heard = await turn(late);
+  expect([heard.awaiting, String(heard.stdout)]).toEqual(['READING', 'question\nanswer']);
   await execution.stdin.end();
   expect((await next(events, 'finished')).result).toMatchObject({ exitCode: 0 });
   expect(await late.result()).toMatchObject({ exitCode: 0 });
@@ -116,10 +133,10 @@ test('events tell of it once; whoever comes late hears that it waits', async () 
 
 test('a wait goes on through a killed worker and is still told', async () => {
   const execution = session.execute('cat', { input: true });
-  await execution.awaitingInput();
+  await turn(execution);
   stack.stack.kill('worker');
   await execution.stdin.write('more');
-  expect(await execution.awaitingInput()).toMatchObject({ stdout: Buffer.from('more'), awaiting: 'READING' });
+  expect(await turn(execution)).toMatchObject({ stdout: Buffer.from('more'), awaiting: 'READING' });
   await execution.stdin.end();
   expect(await execution.result()).toMatchObject({ exitCode: 0 });
 });

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
@@ -8,7 +10,6 @@ import { createConnection } from './raw-client.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 const mebibyte = 1_048_576;
-const poll = { timeout: 60_000, interval: 50 };
 const made: Session[] = [];
 const engine = createEngineProbe();
 let docker: Docker;
@@ -109,7 +110,7 @@ describe('a fork', () => {
     } finally {
       await engine.removeImage(image);
     }
-  }, 120_000);
+  }, 300_000);
 
   test('of 100 MB has all of it, and leaves the command that runs in the source only a pause', async () => {
     const source = await create();
@@ -223,14 +224,13 @@ describe('kill -9 of the worker', () => {
     const source = await create();
     await text(source, 'head -c 60000000 /dev/urandom >/workspace/big');
     const sum = await text(source, 'sha256sum </workspace/big');
-    const forking = fork(source);
-    const containers = () =>
-      docker.listContainers({ filters: { label: [`dev.assay.installation=${stack.stack.installation}`] } });
     // The source is frozen while its files are copied.
-    await expect
-      .poll(async () => (await containers()).some(({ State }) => State === 'paused'), { ...poll, interval: 5 })
-      .toBe(true);
+    const label = [`dev.assay.installation=${stack.stack.installation}`];
+    const pauses = (await docker.getEvents({ filters: { event: ['pause'], label } })) as Readable;
+    const forking = fork(source);
+    await once(pauses, 'data');
     await stack.stack.halt('worker', 'SIGKILL');
+    pauses.destroy();
     stack.stack.start('worker');
     await stack.stack.ready();
     const copy = await forking;
@@ -238,8 +238,9 @@ describe('kill -9 of the worker', () => {
     expect(await text(source, 'sha256sum </workspace/big')).toBe(sum);
     expect((await source.refresh()).paused).toBe(false);
     await Promise.all([source.close(), copy.close()]);
-    const slots = readdirSync(join(stack.stack.dataDir, 'worker', 's'));
-    expect(slots).not.toContain(source.id);
-    expect(slots).not.toContain(copy.id);
-  }, 120_000);
+    // The directory of a session goes when its end is recorded.
+    const slots = () => readdirSync(join(stack.stack.dataDir, 'worker', 's'));
+    await expect.poll(slots).not.toContain(source.id);
+    await expect.poll(slots).not.toContain(copy.id);
+  }, 300_000);
 });

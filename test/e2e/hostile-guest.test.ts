@@ -23,10 +23,8 @@ afterAll(async () => {
 
 /** Resolves with the session once it has ended. */
 async function ended(session: Session): Promise<Session['info']> {
-  for (;;) {
-    const info = await session.refresh();
-    if (info.state !== 'READY') return info;
-  }
+  await expect.poll(async () => (await session.refresh()).state).toMatch(/^(CLOSED|FAILED|LOST)$/);
+  return session.info;
 }
 
 describe('a guest in enemy hands', () => {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Execution } from '../../clients/typescript/index.ts';
 
-const patienceMs = 15_000;
+const patienceMs = 60_000;
 
 /** What an execution has written to its terminal so far, and waiting for it. */
 export interface Screen {

@@ -57,8 +57,7 @@ describe('a worker whose spools outgrow their budget', () => {
       whole(size),
     ]);
 
-    stack.stack.kill('worker');
-    await stack.stack.ready();
+    await stack.replace('worker');
     expect([await read(first), await read(second), await read(third)]).toEqual([
       dropped(size),
       whole(size),
@@ -77,8 +76,7 @@ describe('a worker whose spools outgrow their budget', () => {
     const command = `head -c ${size} /dev/zero; echo done >&2; cat; echo end`;
     const execution = session.execute(command, { input: true, outputKeptBytes: 64 * mebibyte });
     for await (const event of session.attach(execution.id)) if (event.type === 'stderr') break;
-    stack.stack.kill('worker');
-    await stack.stack.ready();
+    await stack.replace('worker');
     await execution.stdin.end();
     expect(await execution.result()).toMatchObject({ reason: 'EXITED', stdoutBytes: size + 4 });
     const { gaps, bytes, last } = await read(execution.id);

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
-import type { ChildName } from '../../scripts/stack.mjs';
 import { watchScreen } from './screen.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
@@ -15,14 +14,6 @@ afterAll(async () => {
   await session?.close();
   await stack?.stop();
 });
-
-/** Kills a service and waits until another has taken its place. */
-async function kill(name: ChildName): Promise<void> {
-  const before = stack.stack.restarts(name);
-  stack.stack.kill(name);
-  await expect.poll(() => stack.stack.restarts(name), { timeout: 30_000 }).toBeGreaterThan(before);
-  await stack.stack.ready();
-}
 
 test('a command on a terminal sees one, owned by its user, and its streams are merged', async () => {
   const script =
@@ -50,6 +41,8 @@ test('an interactive bash has job control, hears Ctrl-C and Ctrl-Z, and gives it
   await screen.shows(/Stopped\s+sleep 1000/);
   await execution.stdin.write('fg\r');
   await screen.shows(/fg\r\n.*sleep 1000\r\n$/s);
+  // What it says comes before it lends the terminal: a key that is too early would be its own.
+  await expect.poll(async () => String((await session.run('ps -C sleep -o stat=')).stdout)).toMatch(/^S\S*\+/);
   await execution.stdin.write('\x03');
   await screen.shows(/\^C[^>]*ready> /);
   await execution.stdin.write('echo "status $?"\r');
@@ -65,7 +58,7 @@ test('a new size reaches the program, also through a worker that was killed mean
   await screen.shows('ready');
   await execution.resize({ rows: 40, columns: 100 });
   await screen.shows('40 100');
-  await kill('worker');
+  await stack.replace('worker');
   await execution.resize({ rows: 41, columns: 101 });
   await screen.shows('41 101');
   await execution.cancel();
@@ -81,7 +74,7 @@ test('a killed sessions service and a killed worker cost no byte on a terminal',
   for (let count = 0; count < 4; count++) {
     await execution.stdin.write(`${count}\r`);
     await screen.shows(`[${count}]`);
-    await kill(count % 2 === 0 ? 'worker' : 'sessions');
+    await stack.replace(count % 2 === 0 ? 'worker' : 'sessions');
   }
   await execution.stdin.end();
   expect(await execution.result()).toMatchObject({ exitCode: 4 });

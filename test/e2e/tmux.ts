@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'vitest';
@@ -7,7 +7,7 @@ import { installPackages } from '../../scripts/setup/apt.mjs';
 import { runDirectory } from '../run.ts';
 
 const run = promisify(execFile);
-const patienceMs = 30_000;
+const patienceMs = 60_000;
 
 /** A real terminal with a plain shell in it, typed at and looked at from outside. */
 export interface Tmux {
@@ -43,6 +43,7 @@ export async function openTmux(env: Readonly<Record<string, string>>): Promise<T
   };
   const shell = ['env', 'PS1=outside> ', 'sh'];
   await tmux('new-session', '-d', '-x', '80', '-y', '24', ...shell, ';', 'set-option', '-g', 'status', 'off');
+  const server = (await tmux('display-message', '-p', '#{pid}')).trim();
   return {
     type: async (text) => {
       await tmux('send-keys', '-l', text);
@@ -65,6 +66,8 @@ export async function openTmux(env: Readonly<Record<string, string>>): Promise<T
     },
     close: async () => {
       await tmux('kill-server').catch(() => undefined);
+      // It answers before it ends.
+      await expect.poll(() => existsSync(`/proc/${server}`)).toBe(false);
       rmSync(directory, { recursive: true, force: true });
     },
   };

@@ -19,8 +19,8 @@ export interface CollectedSpan {
 /** An OTLP/HTTP collector that keeps what it is sent. */
 export interface TraceCollector {
   readonly url: string;
-  /** Resolves once this many spans of the trace have come. */
-  spans(traceId: string, count: number): Promise<CollectedSpan[]>;
+  /** Resolves once spans of all these names have come in the trace, with all that came. */
+  spans(traceId: string, ...names: string[]): Promise<CollectedSpan[]>;
   close(): Promise<void>;
 }
 
@@ -52,10 +52,10 @@ export async function startTraceCollector(): Promise<TraceCollector> {
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async spans(traceId, count) {
+    async spans(traceId, ...names) {
       for (;;) {
         const found = collected.filter((span) => span.traceId === traceId);
-        if (found.length >= count) return found;
+        if (names.every((name) => found.some((span) => span.name === name))) return found;
         await new Promise<void>((resolve) => {
           waiting = [...waiting, resolve];
         });

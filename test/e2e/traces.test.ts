@@ -38,7 +38,7 @@ describe('a trace', () => {
   test('leads from the client over both services into the guest', async () => {
     const { traceId, spanId, traceparent } = place();
     await session.run('echo hello; exit 3', { traceparent });
-    const spans = await collector.spans(traceId, 3);
+    const spans = await collector.spans(traceId, rpc, 'execution', 'guest');
     expect(spans.length).toBe(3);
     const [call, execution, guest] = [byName(spans, rpc), byName(spans, 'execution'), byName(spans, 'guest')];
     expect([call.parentSpanId, execution.parentSpanId, guest.parentSpanId]).toEqual([
@@ -66,7 +66,7 @@ describe('a trace', () => {
   test('of a command that could not be started says so', async () => {
     const { traceId, traceparent } = place();
     await session.run(['/no/such/program'], { traceparent }).catch(() => {});
-    const spans = await collector.spans(traceId, 2);
+    const spans = await collector.spans(traceId, rpc, 'execution');
     expect(byName(spans, 'execution')).toMatchObject({
       failed: true,
       attributes: { 'assay.reason': 'PROGRAM_NOT_STARTED' },
@@ -81,7 +81,7 @@ describe('a trace', () => {
     stack.stack.kill('worker');
     await execution.stdin.end();
     await execution.result();
-    const spans = await collector.spans(traceId, 3);
+    const spans = await collector.spans(traceId, rpc, 'execution', 'guest');
     const [call, below, guest] = [byName(spans, rpc), byName(spans, 'execution'), byName(spans, 'guest')];
     expect([below.parentSpanId, guest.parentSpanId]).toEqual([call.spanId, below.spanId]);
     expect(below.attributes).toMatchObject({ 'assay.reason': 'EXITED' });
@@ -92,8 +92,8 @@ describe('a trace', () => {
     await session.run('true', { traceparent: silent.traceparent.replace(/01$/, '00') });
     const seen = place();
     await session.run('true', { traceparent: seen.traceparent });
-    await collector.spans(seen.traceId, 3);
-    expect(await collector.spans(silent.traceId, 0)).toEqual([]);
+    await collector.spans(seen.traceId, rpc, 'execution', 'guest');
+    expect(await collector.spans(silent.traceId)).toEqual([]);
   });
 
   test('is begun by the server where the client sends nonsense', async () => {

@@ -229,7 +229,7 @@ describe('events', () => {
     await using session = await open();
     const { id } = await session.verify({ force: true });
     // The last word on another verification may still be on its way.
-    await vi.waitFor(() => expect(told.get(id)).toContain('COMPLETED'));
+    await vi.waitFor(() => expect(told.get(id)).toContain('COMPLETED'), 60_000);
     expect(told.get(id)?.[0]).toBe('PENDING');
     expect(new Set(told.get(id))).toEqual(new Set(['PENDING', 'STARTING', 'RUNNING', 'COMPLETED']));
     heard.unsubscribe();
@@ -244,6 +244,6 @@ describe('events', () => {
     nc.publish('assay.jobs.default.ver_x', 'forged');
     nc.publish('$KV.assay_verifications.default.ver_x', 'forged');
     await nc.flush();
-    await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(3));
+    await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(3), 60_000);
   });
 });

@@ -47,7 +47,8 @@ beforeAll(async () => {
   writeWeakSample(datasets, 'confined', 'SHARED', `(${look}) 2>&1\n${reporting('true')}`);
   const stay =
     'cp secret /tmp/copied; cp secret /dev/shm/copied; chmod 644 /tmp/copied; setsid sleep 300 > /dev/null 2>&1 &\nmkdir -p "$TMPDIR/deep/er"';
-  writeWeakSample(datasets, 'slow', 'SHARED', `${stay}\nsleep 4\n${reporting('true')}`);
+  const told = 'until [ -e /workspace/go ]; do sleep 0.1; done';
+  writeWeakSample(datasets, 'patient', 'SHARED', `${stay}\n${told}\n${reporting('true')}`);
   const bomb = `python3 -I -c 'import os, time
 os.setsid()
 while True:
@@ -78,14 +79,15 @@ async function said(session: Session, command: string): Promise<string> {
 /** Waits until the tests run in the session, as an agent sees it. */
 async function running(session: Session): Promise<void> {
   await vi.waitFor(async () => expect(await said(session, 'ps -eo uid,args')).toMatch(/64990 +sleep/), {
-    timeout: 30_000,
+    timeout: 60_000,
     interval: 100,
   });
 }
 
 async function nothingLeft(session: Session): Promise<void> {
   expect(await said(session, 'ls -d /grader 2>&1 || true')).toContain('No such file');
-  expect(await said(session, 'ps -eo uid,args')).not.toContain('64990');
+  // What was killed is listed until its parent has looked.
+  await expect.poll(() => said(session, 'ps -eo uid,args')).not.toContain('64990');
   expect(await said(session, 'find / /dev/shm -xdev -uid 64990 2> /dev/null')).toBe('');
 }
 
@@ -188,7 +190,7 @@ describe('SHARED', () => {
   });
 
   test('stands still with its session, and two of one session go one after the other', async () => {
-    await using session = await open('slow');
+    await using session = await open('patient');
     const both = [
       await stack.client.verifications.start(session.id),
       await stack.client.verifications.start(session.id),
@@ -196,6 +198,7 @@ describe('SHARED', () => {
     await running(session);
     await session.pause();
     await session.resume();
+    await session.run('touch /workspace/go');
     for (const { id } of both) {
       expect(await ended(id)).toMatchObject({ status: 'completed', attempts: 1, result: { verdict: 'PASSED' } });
     }
@@ -214,12 +217,11 @@ describe('SHARED', () => {
   });
 
   test('is begun again by its worker when that died, and ends once', async () => {
-    await using session = await open('slow');
+    await using session = await open('patient');
     const started = await stack.client.verifications.start(session.id);
     await running(session);
-    const before = stack.stack.restarts('worker');
-    stack.stack.kill('worker');
-    await vi.waitFor(() => expect(stack.stack.restarts('worker')).toBeGreaterThan(before), { timeout: 20_000 });
+    await stack.replace('worker');
+    await session.run('touch /workspace/go');
     const info = await ended(started.id);
     expect(info).toMatchObject({ status: 'completed', attempts: 2, result: { verdict: 'PASSED' } });
     await nothingLeft(session);
