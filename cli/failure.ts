@@ -67,6 +67,8 @@ export function toFailure(error: unknown): Failure {
 const advice: Readonly<Record<string, string>> = {
   SERVER_UNREACHABLE: 'npm start, or ASSAY_ENDPOINT=http://host:port assay …',
   CONNECTION_LOST: 'assay doctor',
+  CERTIFICATE_NOT_TRUSTED: 'NODE_EXTRA_CA_CERTS=authority.pem assay …',
+  WRONG_PROTOCOL: 'ASSAY_ENDPOINT=http://host:port assay …, or https:// where there is TLS',
   UNIMPLEMENTED: 'ASSAY_ENDPOINT=http://host:port assay …, with the address of an Assay server',
   UNAUTHENTICATED: 'ASSAY_API_KEY=assay_… assay …',
   SCOPE_MISSING: 'assay keys create --scope agent, with an admin key',

@@ -1,10 +1,13 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { readConnectionFailure } from './connection-failure.ts';
 
 /** Reasons this client gives itself; all others are the server's words. */
 export type LocalReason =
   | 'SERVER_UNREACHABLE'
   | 'CONNECTION_LOST'
+  | 'CERTIFICATE_NOT_TRUSTED'
+  | 'WRONG_PROTOCOL'
   | 'OUTPUT_HOLE'
   | 'DETACHED'
   | 'CLIENT_CLOSED'
@@ -59,16 +62,9 @@ export function toAssayError(error: unknown, endpoint: string): AssayError {
     const transient = error.code === Code.Unavailable;
     return new AssayError(code, error.rawMessage, { code, transient, cause: error });
   }
-  return connectionError(error, code, endpoint);
-}
-
-/** Without a status of the server's the connection itself failed, whatever code the transport chose for it. */
-function connectionError(failure: ConnectError, code: string, endpoint: string): AssayError {
-  const unsent = neverConnected(failure);
-  const details = { code, transient: true, unsent, cause: failure };
-  return unsent
-    ? new AssayError('SERVER_UNREACHABLE', `no server answers at ${endpoint} (${failure.rawMessage})`, details)
-    : new AssayError('CONNECTION_LOST', `the connection to ${endpoint} broke (${failure.rawMessage})`, details);
+  // Without a status of the server's the connection itself failed, whatever code the transport chose for it.
+  const { reason, message, ...rest } = readConnectionFailure(error, endpoint);
+  return new AssayError(reason, message, { code, ...rest, cause: error });
 }
 
 /** Codes that the transport gives for causes which trying again does not mend. */
@@ -79,17 +75,6 @@ const lasting: ReadonlySet<Code> = new Set([
   Code.ResourceExhausted,
   Code.DeadlineExceeded,
 ]);
-
-const neverConnectedCodes: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH']);
-
-function neverConnected(failure: ConnectError): boolean {
-  for (let cause: unknown = failure; cause instanceof Error; cause = cause.cause) {
-    if ('code' in cause && neverConnectedCodes.has(cause.code)) return true;
-    // A name with several addresses fails with one error that holds the others.
-    if (cause instanceof AggregateError && cause.errors.some((one) => neverConnectedCodes.has(one?.code))) return true;
-  }
-  return false;
-}
 
 function codeName(code: Code): string {
   return (Code[code] ?? 'Unknown').replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase();

@@ -8,8 +8,10 @@ import { createSessions, type Sessions } from './sessions.ts';
 import { createVerifications, type Verifications } from './verifications.ts';
 
 export interface ClientOptions {
-  /** Where the server listens, such as `http://127.0.0.1:7070`. */
+  /** Where the server listens, such as `http://127.0.0.1:7070`, or `https://…` where a proxy with TLS is in front. */
   endpoint: string;
+  /** For https: certificates of authorities to trust beside those that Node does, as PEM. */
+  ca?: string | readonly string[];
   /** An API key, `assay_<id>_<secret>`. */
   apiKey?: string;
   /** How long a call or stream is tried again after its server went away. 30 s unless given. */
@@ -34,7 +36,11 @@ export interface Client extends Disposable {
 /** A client for one server. All calls share one connection, which is opened when it is first needed. */
 export function createClient(options: ClientOptions): Client {
   const endpoint = toOrigin(options.endpoint);
-  const connection = createConnection(endpoint, options.apiKey, options.traceparent);
+  const connection = createConnection(endpoint, {
+    apiKey: options.apiKey,
+    ca: typeof options.ca === 'string' ? [options.ca] : options.ca,
+    traceparent: options.traceparent,
+  });
   const caller = createCaller(endpoint, {
     reconnectTimeoutMs: options.reconnectTimeoutMs ?? 30_000,
     connectTimeoutMs: options.connectTimeoutMs ?? Math.min(5_000, options.reconnectTimeoutMs ?? 5_000),
@@ -58,7 +64,9 @@ export function createClient(options: ClientOptions): Client {
 
 function toOrigin(endpoint: string): string {
   const url = URL.parse(endpoint);
-  if (url !== null && (url.protocol === 'http:' || url.protocol === 'https:')) return url.origin;
+  const known = url !== null && (url.protocol === 'http:' || url.protocol === 'https:');
+  // The paths of gRPC are fixed, so one given here would be left out without a word.
+  if (known && url.pathname === '/' && url.search === '' && url.username === '') return url.origin;
   throw new AssayError(
     'INVALID_OPTION',
     `the endpoint is ${JSON.stringify(endpoint)}; give an address such as http://127.0.0.1:7070`,

@@ -1,6 +1,7 @@
 import type * as http2 from 'node:http2';
 import { Code, ConnectError, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { openSocket } from './socket.ts';
 import { createUnaryCall } from './unary-call.ts';
 
 const streamWindowBytes = 1024 * 1024;
@@ -22,12 +23,18 @@ export interface Connection {
   close(): void;
 }
 
-export function createConnection(
-  endpoint: string,
-  apiKey: string | undefined,
-  traceparent?: () => string | undefined,
-): Connection {
-  const manager = new WideSessionManager(endpoint);
+export interface ConnectionOptions {
+  apiKey?: string | undefined;
+  /** Certificates of authorities, as PEM. */
+  ca?: readonly string[] | undefined;
+  traceparent?: (() => string | undefined) | undefined;
+  /** How long a server may take to accept a connection, and then to show that it speaks HTTP/2. 10 s unless given. */
+  greetingMs?: number;
+}
+
+export function createConnection(endpoint: string, options: ConnectionOptions): Connection {
+  const { apiKey, ca, traceparent, greetingMs = 10_000 } = options;
+  const manager = new WideSessionManager(endpoint, ca, greetingMs);
   const framework = createGrpcTransport({
     baseUrl: endpoint,
     sessionManager: manager,
@@ -80,9 +87,13 @@ function passOn(traceparent: () => string | undefined): Interceptor {
 class WideSessionManager extends Http2SessionManager {
   private readonly widened = new WeakSet<http2.ClientHttp2Session>();
 
-  constructor(endpoint: string) {
+  private readonly greetingMs: number;
+
+  constructor(endpoint: string, ca: readonly string[] | undefined, greetingMs: number) {
     const settings = { initialWindowSize: streamWindowBytes };
-    super(endpoint, { pingIntervalMs, pingTimeoutMs }, { settings, maxSessionMemory: sessionMemory });
+    const createConnection = (authority: URL) => openSocket(authority, { ca, openingMs: greetingMs });
+    super(endpoint, { pingIntervalMs, pingTimeoutMs }, { settings, maxSessionMemory: sessionMemory, createConnection });
+    this.greetingMs = greetingMs;
   }
 
   override async request(...call: Parameters<Http2SessionManager['request']>): Promise<http2.ClientHttp2Stream> {
@@ -92,9 +103,19 @@ class WideSessionManager extends Http2SessionManager {
     if (session !== undefined && !session.destroyed && !this.widened.has(session as http2.ClientHttp2Session)) {
       this.widened.add(session as http2.ClientHttp2Session);
       session.setLocalWindowSize(connectionWindowBytes);
+      // Its streams fail with it, and say so; a session that nobody listens to any more would end the process.
+      session.on('error', () => undefined);
+      failSilent(session, this.greetingMs);
     }
     return stream;
   }
+}
+
+/** Something may accept connections and say nothing: a tunnel without an end, a server of another kind. */
+function failSilent(session: http2.Http2Session, greetingMs: number): void {
+  const silence = new ConnectError(`nothing was said for ${greetingMs} ms`, Code.Unavailable);
+  const late = setTimeout(() => session.destroy(silence), greetingMs).unref();
+  session.ping(() => clearTimeout(late));
 }
 
 /** Connect waits for ever for an answer to a stream that its peer closes without one and without an error code. */

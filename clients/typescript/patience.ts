@@ -47,7 +47,7 @@ export function createPatience(options: PatienceOptions, acquaintance: Acquainta
       failingSince ??= now;
       const limitMs = acquaintance.met ? options.reconnectTimeoutMs : options.connectTimeoutMs;
       const leftMs = failingSince + limitMs - now;
-      if (leftMs <= 0) throw failure;
+      if (leftMs <= 0) throw acquaintance.met ? failure : suspect(failure);
       // Jitter, so that the clients of a server that comes back do not all return at once.
       const pauseMs = Math.min(delayMs * (0.5 + Math.random() / 2), leftMs);
       delayMs = Math.min(delayMs * 2, longestDelayMs);
@@ -57,6 +57,15 @@ export function createPatience(options: PatienceOptions, acquaintance: Acquainta
       refuseClosed(acquaintance);
     },
   };
+}
+
+/** What accepts connections and breaks them all is most likely another server than was meant. */
+function suspect(failure: AssayError): AssayError {
+  if (failure.reason !== 'CONNECTION_LOST') return failure;
+  const { code, message, cause } = failure;
+  const guess =
+    'nothing there has spoken gRPC yet: a server with TLS has an address with https://, one without http://';
+  return new AssayError('WRONG_PROTOCOL', `${message}; ${guess}`, { code, cause });
 }
 
 export function refuseClosed(acquaintance: Acquaintance): void {

@@ -1,5 +1,5 @@
 import { execFile, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -8,11 +8,13 @@ import { createClient, type Interceptor, type Transport } from '@connectrpc/conn
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import type { ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Session } from '../../clients/typescript/index.ts';
+import { createClient as connectTo, type Session } from '../../clients/typescript/index.ts';
 import { type ExecutionEvent, ExecutionService } from '../../gen/assay/v1/execution_pb.js';
 import { SessionService, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { type Certificate, makeCertificate } from './certificate.ts';
 import { type LoadedClient, loadClient } from './loaded-client.ts';
 import { startTestStack, type TestStack } from './stack.ts';
+import { startHttp2Proxy, startTunnel } from './tls-proxy.ts';
 
 let stack: TestStack;
 let session: Session;
@@ -242,5 +244,67 @@ describe('plain curl with Connect JSON', () => {
 
   test('asks for health without a key', async () => {
     expect(await curl('grpc.health.v1.Health/Check', '{}')).toEqual([200, { status: 'SERVING' }]);
+  });
+});
+
+describe('behind a proxy with TLS', () => {
+  let certificate: Certificate;
+  beforeAll(() => {
+    certificate = makeCertificate();
+  });
+  afterAll(() => certificate?.remove());
+
+  test.each([
+    ['speaks HTTP/2', startHttp2Proxy],
+    ['passes bytes on', startTunnel],
+  ])('that %s our client calls, streams, writes input and goes on when it is started again', async (_, start) => {
+    let proxy = await start(certificate, stack.endpoint);
+    using client = connectTo({ endpoint: proxy.endpoint, apiKey: stack.key, ca: certificate.authority });
+    try {
+      const behind = await client.sessions.get(session.id);
+      const input = randomBytes(300_000);
+      expect((await behind.run('cat', { input })).stdout.equals(input)).toBe(true);
+      const numbers = Array.from({ length: 20 }, (_, number) => String(number));
+      const answers = await Promise.all(numbers.map((number) => behind.run(`echo ${number}`)));
+      expect(answers.map(({ stdout }) => stdout.toString().trim())).toEqual(numbers);
+      if (start === startHttp2Proxy) {
+        expect(proxy.paths.filter((path) => path.endsWith('/ExecuteMany'))).toHaveLength(1);
+        expect(proxy.paths.filter((path) => path.endsWith('/Execute'))).toHaveLength(0);
+      }
+      const seen: string[] = [];
+      const file = `/tmp/${randomUUID()}`;
+      for await (const event of behind.execute(`echo first; until [ -e ${file} ]; do sleep 0.02; done; echo second`)) {
+        if (event.type === 'stdout') seen.push(String(event.data));
+        if (event.type !== 'stdout' || seen.length > 1) continue;
+        await proxy.stop();
+        await session.run(`touch ${file}`);
+        proxy = await start(certificate, stack.endpoint, proxy.port);
+      }
+      expect(seen).toEqual(['first\n', 'second\n']);
+    } finally {
+      client.close();
+      await proxy.stop();
+    }
+  });
+
+  test('the command works with the authority it is told of, and says what it misses without', async () => {
+    const proxy = await startHttp2Proxy(certificate, stack.endpoint);
+    const assay = fileURLToPath(new URL('../../cli/assay.mjs', import.meta.url));
+    const call = (authority: Record<string, string>) =>
+      run(process.execPath, [assay, 'exec', '--no-stdin', session.id, '--', 'echo', 'through'], {
+        env: { ...process.env, ASSAY_ENDPOINT: proxy.endpoint, ASSAY_API_KEY: stack.key, ...authority },
+      });
+    try {
+      expect(await call({ NODE_EXTRA_CA_CERTS: certificate.authorityFile })).toEqual({
+        stdout: 'through\n',
+        stderr: '',
+      });
+      await expect(call({})).rejects.toMatchObject({
+        code: 125,
+        stderr: expect.stringMatching(/is not trusted[\s\S]*type: NODE_EXTRA_CA_CERTS=/),
+      });
+    } finally {
+      await proxy.stop();
+    }
   });
 });

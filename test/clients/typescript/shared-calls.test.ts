@@ -50,7 +50,9 @@ async function serve(
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const connection = createConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, 'assay_id_secret');
+  const connection = createConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {
+    apiKey: 'assay_id_secret',
+  });
   cleanups.push(
     () => server.close(),
     () => connection.close(),
