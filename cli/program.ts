@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addExecCommand } from './commands/exec.ts';
@@ -19,12 +20,14 @@ const settings = `
 Settings:
   ASSAY_ENDPOINT  the server, http://127.0.0.1:7070 unless set
   ASSAY_API_KEY   the key; unset, the development key that npm start made in this checkout
-  ASSAY_DATA_DIR  where that key is looked for, if not in .assay of the checkout`;
+  ASSAY_DATA_DIR  where that key is looked for, if not in .assay of the checkout
+  NODE_EXTRA_CA_CERTS  for https: a file with certificates of authorities to trust beside the usual ones`;
 
 /** The whole command line. */
 export function createProgram(context: Context): Command {
   const program = new Command('assay')
     .description('Sandboxed sessions and commands that stream.')
+    .version(ownVersion(), '-V, --version', 'print the version of this command; assay info has that of the server')
     .enablePositionalOptions()
     .exitOverride()
     .configureOutput({
@@ -47,4 +50,9 @@ export function createProgram(context: Context): Command {
   addDoctorCommand(program, context);
   addInfoCommand(program, context);
   return program;
+}
+
+function ownVersion(): string {
+  const found = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+  return found.version;
 }

@@ -80,7 +80,6 @@ function introduce({ id, sample }: SessionInfo): string {
     '',
     `assay exec ${id} -- ls        a command in it`,
     `assay shell ${id}             a terminal in it`,
-    `assay verify ${id}            its grading`,
     `assay verify ${id} --watch    the verdict on what was changed in it`,
     `assay sessions close ${id}    its end`,
   ].join('\n');

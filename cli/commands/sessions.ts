@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { SessionInfo, SessionStateName } from '../../clients/typescript/index.ts';
+import { AssayError, type SessionInfo, type SessionStateName } from '../../clients/typescript/index.ts';
 import { type SessionOptions, toCreateOptions, withCommonOptions, withSessionOptions } from '../common-options.ts';
 import type { Context } from '../context.ts';
 import { collectAssignment, parseDuration } from '../option-value.ts';
@@ -114,11 +114,19 @@ async function createSession(context: Context, options: CreateOptions): Promise<
   context.print(info, () => info.id);
 }
 
+/** One that cannot be closed is told at the end; the others are closed all the same. */
 async function closeSessions(context: Context, ids: string[]): Promise<void> {
   const closed: SessionInfo[] = [];
+  let failure: unknown;
   for (const id of ids) {
-    const session = await context.client().sessions.get(id);
-    closed.push(await session.close());
+    try {
+      const session = await context.client().sessions.get(id);
+      closed.push(await session.close());
+    } catch (error) {
+      failure ??= error;
+      if (!(error instanceof AssayError) || error.reason !== 'SESSION_NOT_FOUND') break;
+    }
   }
-  context.print(closed, () => closed.map((info) => `${info.id} ${info.state}`).join('\n'));
+  if (closed.length > 0) context.print(closed, () => closed.map((info) => `${info.id} ${info.state}`).join('\n'));
+  if (failure !== undefined) throw failure;
 }
