@@ -18,9 +18,9 @@ import { exitCodeHelp } from './exit-code.ts';
 
 const settings = `
 Settings:
-  ASSAY_ENDPOINT  the server, http://127.0.0.1:7070 unless set
-  ASSAY_API_KEY   the key; unset, the development key that npm start made in this checkout
-  ASSAY_DATA_DIR  where that key is looked for, if not in .assay of the checkout
+  ASSAY_ENDPOINT       the server, http://127.0.0.1:7070 unless set
+  ASSAY_API_KEY        the key; unset, the development key that npm start made in this checkout
+  ASSAY_DATA_DIR       where that key is looked for, if not in .assay of the checkout
   NODE_EXTRA_CA_CERTS  for https: a file with certificates of authorities to trust beside the usual ones`;
 
 /** The whole command line. */
@@ -33,6 +33,7 @@ export function createProgram(context: Context): Command {
     .configureOutput({
       writeOut: (text) => void context.stdout.write(text),
       writeErr: (text) => void context.stderr.write(text),
+      outputError: (text, write) => write(text.replace(/^error: /, `${context.paint.red('assay:')} `)),
     })
     .showHelpAfterError('  type: assay --help')
     .addHelpText('after', `${settings}\n${exitCodeHelp}`);

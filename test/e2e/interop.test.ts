@@ -274,7 +274,7 @@ describe('behind a proxy with TLS', () => {
       const seen: string[] = [];
       const file = `/tmp/${randomUUID()}`;
       for await (const event of behind.execute(`echo first; until [ -e ${file} ]; do sleep 0.02; done; echo second`)) {
-        if (event.type === 'stdout') seen.push(String(event.data));
+        if (event.type === 'stdout') seen.push(Buffer.from(event.data).toString());
         if (event.type !== 'stdout' || seen.length > 1) continue;
         await proxy.stop();
         await session.run(`touch ${file}`);
