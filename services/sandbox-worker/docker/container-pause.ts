@@ -3,30 +3,30 @@ import type Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
 import { engineFailed, isAbsent } from './engine-failure.ts';
 
-/** On a busy host the runtime gives up freezing too early, so a refusal is not the end. */
-const attempts = 6;
+/** On a busy host the runtime gives up freezing too early, so a refusal is not the end until this time is up. */
+const patienceMs = 10_000;
 const firstPauseMs = 50;
+const longestPauseMs = 800;
 
 /** The engine refuses to pause twice; what counts is the state afterwards. */
 export async function setPaused(docker: Docker, id: string, paused: boolean): Promise<void> {
   const container = docker.getContainer(id);
   const doing = `${paused ? 'pausing' : 'resuming'} container ${id}`;
-  let failure: unknown;
-  for (let attempt = 0; attempt < attempts; attempt += 1) {
-    if (attempt > 0) await delay(firstPauseMs * 2 ** (attempt - 1));
-    try {
-      await (paused ? container.pause() : container.unpause());
-      return;
-    } catch (error) {
-      failure = error;
-    }
+  const end = performance.now() + patienceMs;
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
+    const failure = await (paused ? container.pause() : container.unpause()).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    if (failure === undefined) return;
     const state = await stateOf(container, doing);
     if (!state?.Running) {
       throw new DomainError('SANDBOX_LOST', `container ${id} does not run any more`, {}, { cause: failure });
     }
     if (state.Paused === paused) return;
+    if (performance.now() > end) throw engineFailed(doing, failure);
+    await delay(pauseMs);
   }
-  throw engineFailed(doing, failure);
 }
 
 async function stateOf(
