@@ -120,28 +120,46 @@ bool process_holds(const struct process *p, char names[2][PIPE_NAME_BYTES])
 	return found;
 }
 
-/* Before a KILL everybody is stopped, so that no fork can outrun the walk. */
+/* Returns whether anybody was found that was not there before. */
+static bool signal_fresh(const struct walk *walk, struct walk *before, int signal_number)
+{
+	bool fresh = false;
+	for (size_t i = 0; i < walk->count; i++) {
+		if (!walk->list[i].ours || process_reached(before, &walk->list[i]))
+			continue;
+		kill(walk->list[i].pid, signal_number);
+		fresh = true;
+	}
+	return fresh;
+}
+
+static void kill_ours(const struct walk *walk)
+{
+	for (size_t i = 0; i < walk->count; i++)
+		if (walk->list[i].ours)
+			kill(walk->list[i].pid, SIGKILL);
+}
+
+/* Before a KILL everybody is stopped, so that no fork can outrun the walk. A fork that was under way goes on nevertheless, and
+ * only a KILL ends it: whoever came of it in between is looked for afterwards. */
 void processes_kill(marker *mark, void *whose, int signal_number)
 {
 	struct walk *walk = &walks[0], *before = &walks[1];
+	bool deadly = signal_number == SIGKILL, killed = false;
 	before->count = 0;
 	for (int round = 0; round < ROUNDS_MAX; round++) {
 		take_walk(walk);
 		mark(whose, walk, before);
-		bool fresh = false;
-		for (size_t i = 0; i < walk->count; i++) {
-			if (!walk->list[i].ours || process_reached(before, &walk->list[i]))
-				continue;
-			kill(walk->list[i].pid, signal_number == SIGKILL ? SIGSTOP : signal_number);
-			fresh = true;
-		}
+		bool fresh = signal_fresh(walk, before, deadly ? SIGSTOP : signal_number);
 		struct walk *swap = walk;
 		walk = before;
 		before = swap;
+		if (!fresh && (!deadly || killed))
+			return;
 		if (!fresh)
-			break;
+			kill_ours(before);
+		killed = !fresh;
 	}
-	for (size_t i = 0; signal_number == SIGKILL && i < before->count; i++)
-		if (before->list[i].ours)
-			kill(before->list[i].pid, SIGKILL);
+	if (deadly)
+		kill_ours(before);
 }

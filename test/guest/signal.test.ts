@@ -89,6 +89,16 @@ test('scope 3 ends a program that forks without end', async () => {
   await guest.worker.frame(type.CLOSED, 1);
 });
 
+test('scope 3 leaves no child behind whose fork was under way', async () => {
+  await guest.build.make(`${guest.build.directory}/forker`);
+  for (let number = 1; number <= 8; number++) {
+    guest.worker.start(number, { argv: [`${guest.build.directory}/forker`] });
+    await lines(number, 1);
+    guest.worker.signal(number, KILL, 3);
+    await guest.worker.frame(type.CLOSED, number);
+  }
+});
+
 test('a signal after the end still reaches what was left behind', async () => {
   guest.worker.start(1, sh('sleep 60 & setsid sleep 61 & exit 0'));
   await guest.worker.frame(type.EXIT, 1);
