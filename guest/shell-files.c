@@ -162,9 +162,14 @@ int shell_files_status(const struct shell_files *files)
 	return found_status;
 }
 
+bool shell_files_input_open(const struct shell_files *files)
+{
+	return unlink(file(files, "i")) == 0;
+}
+
 void shell_files_tidy(const struct shell_files *files)
 {
-	static const char *const names[] = {"command", "run", "rc", "in", "out", "err"};
+	static const char *const names[] = {"command", "run", "rc", "in", "i", "out", "err"};
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		unlink(file(files, names[i]));
 }

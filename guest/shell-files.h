@@ -38,6 +38,9 @@ bool shell_files_was_read(const struct shell_files *files, const char *name);
 /* The status that the shell reported, taken away; -1 when it has not. */
 int shell_files_status(const struct shell_files *files);
 
+/* Whether the shell has said that its input is open, taken away. */
+bool shell_files_input_open(const struct shell_files *files);
+
 /* What belongs to one command. */
 void shell_files_tidy(const struct shell_files *files);
 

@@ -128,7 +128,8 @@ size_t shell_opening_lines(const struct shell_lines *lines, char *text, size_t s
 	return fitted(snprintf(text, size, "%s %s/init\n%s>%s/m\n", source_words(lines), lines->path, nothing(lines), lines->path), size);
 }
 
-/* Reads `command` with its streams. One with an input opens it first and says so, for nobody sees a reader come. */
+/* Reads `command` with its streams. One with an input opens it first and says so, for nobody sees a reader come: by a file,
+ * since what is heard of the pipe may still be the end of the command before. */
 static int command_with_streams(const struct shell_lines *lines, const char *source, char *text, size_t size)
 {
 	const char *path = lines->path, *open = lines->dialect == DIALECT_ZSH ? "{ " : "", *close = *open ? " }" : "";
@@ -136,8 +137,8 @@ static int command_with_streams(const struct shell_lines *lines, const char *sou
 	if (lines->carry && fitted(snprintf(carried, sizeof carried, "%s %s/rc||", source, path), sizeof carried) == 0)
 		return -1;
 	if (lines->input)
-		return snprintf(text, size, "{ %s>%s/m;%s%s%s %s/command%s >%s/out 2>%s/err;} <%s/in", nothing(lines), path, carried, open,
-		                source, path, close, path, path, path);
+		return snprintf(text, size, "{ %s>%s/i >%s/m;%s%s%s %s/command%s >%s/out 2>%s/err;} <%s/in", nothing(lines), path, path,
+		                carried, open, source, path, close, path, path, path);
 	return snprintf(text, size, "%s%s%s %s/command%s </dev/null >%s/out 2>%s/err", carried, open, source, path, close, path, path);
 }
 

@@ -294,6 +294,7 @@ static bool try_another_form(struct shell *s)
 {
 	if (!s->reads_show || s->interrupted || shell_files_was_read(&s->files, "command"))
 		return false;
+	shell_files_input_open(&s->files); /* it opens it once more */
 	if (s->input && s->hold_fd < 0)
 		s->hold_fd = shell_files_reopen(&s->files, "in", O_RDWR);
 	if (++s->form >= SHELL_FORMS || !renew_output(s) || !hand_over_command(s)) {
@@ -323,7 +324,8 @@ static void hear_mark(struct shell *s)
 	}
 	int status = s->running == NULL ? -1 : shell_files_status(&s->files);
 	if (status < 0) {
-		stream_shut(&s->hold_fd); /* it has its input open */
+		if (s->running != NULL && shell_files_input_open(&s->files))
+			stream_shut(&s->hold_fd);
 		return;
 	}
 	if (try_another_form(s))

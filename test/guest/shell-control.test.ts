@@ -361,3 +361,15 @@ test('a command that could not be handed over fails, the shell is opened again, 
   expect(await sleeping(4001)).toEqual(['4001']);
   await other.close();
 });
+
+test('a report that comes late takes no input from the next command', async () => {
+  const { worker } = guest();
+  const shell = await openShell(worker, { argv: ['bash'] });
+  await direct(`kill -STOP ${shell.pid()}`);
+  const number = shell.start('read v; echo "$v"', { input: true });
+  await direct(`: >${SHELLS_MOUNT}/${shell.number}/m`);
+  await direct(`kill -CONT ${shell.pid()}`);
+  shell.feed(number, 'kept\n');
+  expect(await shell.ended(number)).toMatchObject({ code: 0, flags: 0, stdout: 'kept\n' });
+  await shell.close();
+});
