@@ -355,8 +355,8 @@ void execution_ready(unsigned index, enum role role, uint32_t events)
 		hear_status(e);
 	else if (role != ROLE_INPUT)
 		e->output[role].readable = true;
-	else if (e->input.fd >= 0 && (events & EPOLLERR))
-		stream_close_input(e); /* nobody can read it any more */
+	else if (events & EPOLLERR)
+		stream_check_input(e); /* nobody can read it any more, or whatever had this slot a moment ago */
 	else
 		e->input.writable = true;
 }

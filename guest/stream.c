@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 enum { PIPE_BYTES = 64 << 10, PIPE_GROWN = 1 << 20 };
@@ -20,6 +21,13 @@ void stream_close_input(struct execution *e)
 	stream_shut(&e->input.fd);
 	e->input.closed = true;
 	e->said &= ~(1U << INPUT_ACK);
+}
+
+void stream_check_input(struct execution *e)
+{
+	struct pollfd input = {.fd = e->input.fd};
+	if (e->input.fd >= 0 && poll(&input, 1, 0) == 1 && (input.revents & POLLERR))
+		stream_close_input(e);
 }
 
 /* A read that finds nothing tells where the output of a program that has ended stops. */

@@ -17,6 +17,9 @@ bool stream_input(struct execution *e, uint64_t offset, const uint8_t *bytes, si
 bool stream_input_end(struct execution *e, uint64_t length);
 
 void stream_close_input(struct execution *e);
+
+/* Closes it if nobody can read it any more. */
+void stream_check_input(struct execution *e);
 void stream_shut(int *fd);
 
 #endif

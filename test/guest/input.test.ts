@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { encodeFrame, readU64, type, u64 } from './frame-codec.ts';
+import { encodeFrame, encodeStart, readU64, type, u64 } from './frame-codec.ts';
 import { useGuest } from './guest-suite.ts';
+import { patience } from './patience.ts';
+import { processState } from './process-state.ts';
 import { readExit } from './test-worker.ts';
 
 const WINDOW = 262_144;
@@ -111,4 +113,21 @@ test('input beyond the window, after a hole or past its end breaks the connectio
     await guest.worker.until(() => guest.worker.frames.filter((f) => f.type === type.SYNCED).length === i + 2);
   }
   expect(guest.worker.frames.some((f) => f.type === type.EXIT)).toBe(false);
+});
+
+test('the end of a reader is not told to the next execution in its place', async () => {
+  const script = 'exec 3<&0; sleep 60 >/dev/null 2>&1 & echo $!';
+  guest.worker.start(1, { argv: ['sh', '-c', script], input: true });
+  await guest.worker.frame(type.CLOSED, 1);
+  const holder = Number(guest.worker.spool(1, 1).bytes());
+  // While it stands still both come to the guest, and it finds them at once, in this order.
+  process.kill(guest.pid, 'SIGSTOP');
+  await expect.poll(() => processState(guest.pid), patience).toBe('T');
+  const forget = encodeFrame(type.FORGET, 1);
+  guest.worker.send(forget, encodeStart(2, { argv: ['cat'], input: true }), input(2, 0, 'kept'), inputEnd(2, 4));
+  process.kill(holder, 'SIGKILL');
+  await expect.poll(() => processState(holder), patience).toBe('Z');
+  process.kill(guest.pid, 'SIGCONT');
+  await guest.worker.frame(type.CLOSED, 2);
+  expect(guest.worker.spool(2, 1).bytes().toString()).toBe('kept');
 });
