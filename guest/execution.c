@@ -322,6 +322,14 @@ void execution_go(struct execution *e)
 	e->phase = PHASE_STARTING;
 }
 
+/* It died by itself, or somebody killed it. */
+static void lose_spare(struct execution *e)
+{
+	if (e->pid > 0)
+		nest_changed(e->nest);
+	execution_release(e);
+}
+
 /* The child closes the status pipe by its exec, or writes why there was none; one that hatched tells its pid first. */
 static void hear_status(struct execution *e)
 {
@@ -338,7 +346,9 @@ static void hear_status(struct execution *e)
 		return;
 	stream_shut(&e->status_fd);
 	e->plan = NULL;
-	if (got == sizeof report) {
+	if (e->phase == PHASE_SPARE) {
+		lose_spare(e); /* it may have been reaped before its pid was known */
+	} else if (got == sizeof report) {
 		execution_fail(e, report[0], report[1]);
 	} else if (e->phase == PHASE_STARTING) { /* one that died behind the gate never started */
 		e->started = true;
@@ -388,10 +398,8 @@ void execution_reaped(pid_t pid, int status, const struct rusage *usage)
 	if (e == table + end)
 		return; /* an orphan */
 	hear_status(e);
-	if (e->phase == PHASE_SPARE) {
-		nest_changed(e->nest);
-		execution_release(e);
-	}
+	if (e->phase == PHASE_SPARE)
+		lose_spare(e);
 	if (e->phase == PHASE_FAILED || e->phase == PHASE_FREE)
 		return;
 	e->usage = *usage;

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { encodeFrame, type, u64 } from './frame-codec.ts';
+import { run } from './guest-process.ts';
 import { useGuest } from './guest-suite.ts';
 import { patience } from './patience.ts';
 import { nest as openNest, prepare as prepareIn } from './prepared.ts';
+import { processState } from './process-state.ts';
 import { readExit } from './test-worker.ts';
 
 const guest = useGuest();
@@ -124,4 +126,32 @@ test('more are asked for than there are places, and the guest goes on', async ()
   }
   guest.worker.start(81, { argv: ['true'] });
   expect(readExit(await guest.worker.frame(type.EXIT, 81))).toMatchObject({ code: 0 });
+});
+
+test('a nest whose process died before it was known makes another', async () => {
+  const pid = await nest(1);
+  guest.worker.start(1, { argv: ['sleep', '60'] });
+  const other = (await guest.worker.frame(type.STARTED, 1)).payload.readUInt32LE(0);
+  const still = async (stopped: number) => {
+    process.kill(stopped, 'SIGSTOP');
+    await expect.poll(() => processState(stopped), patience).toBe('T');
+  };
+  await still(pid);
+  guest.worker.send(encodeFrame(type.PREPARE, 1));
+  guest.worker.start(2, { argv: ['true'] });
+  await guest.worker.frame(type.EXIT, 2);
+  await still(guest.pid);
+  // What ends first has the guest reap both before it hears of the second.
+  process.kill(other, 'SIGKILL');
+  await expect.poll(() => processState(other), patience).toBe('Z');
+  process.kill(pid, 'SIGCONT');
+  const children = async () => (await run('pgrep', ['-P', String(guest.pid)])).stdout.trim().split('\n').map(Number);
+  const hatched = async () => (await children()).find((child) => child !== pid && child !== other);
+  await expect.poll(hatched, patience).toBeDefined();
+  const spare = (await hatched()) ?? 0;
+  process.kill(spare, 'SIGKILL');
+  await expect.poll(() => processState(spare), patience).toBe('Z');
+  process.kill(guest.pid, 'SIGCONT');
+  await guest.worker.frame(type.EXIT, 1);
+  expect(await prepare(1)).not.toBe(spare);
 });
