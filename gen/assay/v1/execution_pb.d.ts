@@ -608,14 +608,14 @@ export declare type ExecutionResult = Message<"assay.v1.ExecutionResult"> & {
   duration?: Duration | undefined;
 
   /**
-   * CPU time of every process of the execution.
+   * CPU time of every process of the execution. Without the capability `execution_cgroups`: of those that were waited for, and of a command in a shell none.
    *
    * @generated from field: google.protobuf.Duration cpu_time = 5;
    */
   cpuTime?: Duration | undefined;
 
   /**
-   * The most memory the execution's processes used at one time, in bytes.
+   * The most memory the execution's processes used at one time, in bytes. Without that capability: of the largest process, and in a shell none.
    *
    * @generated from field: uint64 peak_memory_bytes = 6;
    */
@@ -636,7 +636,7 @@ export declare type ExecutionResult = Message<"assay.v1.ExecutionResult"> & {
   stderrBytes: bigint;
 
   /**
-   * How many processes of the execution the kernel killed for memory.
+   * How many processes of the execution the kernel killed for memory. Without that capability: of the session, if the execution was ended by a SIGKILL.
    *
    * @generated from field: uint32 oom_kills = 9;
    */

@@ -276,7 +276,7 @@ export declare type ResourceLimits = Message<"assay.v1.ResourceLimits"> & {
   memoryBytes?: bigint | undefined;
 
   /**
-   * Size in bytes of everything the session writes to its filesystem.
+   * Size in bytes of everything the session writes to its filesystem. Absent in an answer: its worker cannot limit it (no capability `disk_limit`).
    *
    * @generated from field: optional uint64 disk_bytes = 3;
    */

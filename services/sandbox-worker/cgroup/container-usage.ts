@@ -27,6 +27,22 @@ export function openContainerUsage(
   }
 }
 
+/** How many processes of a container the kernel has killed for memory so far; undefined where nobody can tell. */
+export type MemoryKills = () => number | undefined;
+
+/** For containers whose executions have no cgroups of their own: what is the container's may be read by anybody. */
+export function openMemoryKills(initPid: number, places: ContainerUsagePlaces = {}): MemoryKills {
+  const usage = openContainerUsage(initPid, places);
+  return () => {
+    try {
+      return usage?.().oomKills;
+    } catch {
+      // The container is gone.
+      return undefined;
+    }
+  };
+}
+
 function v1Usage(memory: string, cpuacct: string): () => ExecutionUsage {
   return () => ({
     cpuMicros: Math.round(readNumber(join(cpuacct, 'cpuacct.usage')) / 1_000),

@@ -17,6 +17,8 @@ export interface ExecutionHost {
   /** The next number between worker and guest, for this execution. */
   issue(execution: Execution): bigint;
   cgroups(): ContainerCgroups | undefined;
+  /** Of the whole container, where executions have no cgroups; undefined where they have. */
+  memoryKills(): number | undefined;
   spoolPath(number: bigint, stream: Stream): string;
   send(frame: Buffer): void;
   /** A process runs outside of the cgroup that it should be in. */

@@ -462,7 +462,7 @@ export class Execution implements Readable, Holding {
 
   private resultAs(exit: GuestExit): ExecutionResult {
     const { reason } = this.ending;
-    if (this.seat === undefined) return resultOf(exit, reason, this.place.cgroup?.usage());
+    if (this.seat === undefined) return resultOf(exit, reason, this.place.usage());
     return inShell(resultOf(exit, reason, this.seat.usage()), exit, this.shellReopened, this.seat.closing);
   }
 

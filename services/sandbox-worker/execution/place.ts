@@ -1,11 +1,14 @@
 import type { ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import type { ExecutionHost } from './execution-spec.ts';
 import type { Nest } from './nests.ts';
+import { type KillsAround, killsAround, type Usage } from './result.ts';
 
 /** Where the processes of a direct execution are: a cgroup of their own, or a nest that others had before. */
 export class Place {
   /** undefined: none is known, or they cannot be used here. */
   cgroup: ExecutionCgroup | undefined;
+  /** Without a cgroup: how many processes of the container had been killed for memory when it began. */
+  private killsBefore: number | undefined;
   private nest: Nest | undefined;
   private readonly host: ExecutionHost;
 
@@ -17,6 +20,13 @@ export class Place {
   take(number: bigint, nest: Nest | undefined): void {
     this.nest ??= nest;
     this.cgroup ??= nest?.cgroup ?? this.host.cgroups()?.execution(number);
+    if (this.cgroup === undefined) this.killsBefore = this.host.memoryKills();
+  }
+
+  /** What its processes used, and without a cgroup how many of the container were killed for memory meanwhile. */
+  usage(): Usage | KillsAround | undefined {
+    if (this.cgroup !== undefined) return this.cgroup.usage();
+    return killsAround(this.killsBefore, this.host.memoryKills());
   }
 
   /** Finds the one that an earlier process of this worker took. */

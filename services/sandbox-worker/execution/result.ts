@@ -11,6 +11,16 @@ export interface Usage {
   readonly oomKills: number;
 }
 
+/** Where there is no such cgroup: the kills for memory in the whole container while the execution ran. */
+export interface KillsAround {
+  readonly killsAround: number;
+}
+
+export function killsAround(before: number | undefined, now: number | undefined): KillsAround | undefined {
+  if (before === undefined || now === undefined) return undefined;
+  return { killsAround: Math.max(0, now - before) };
+}
+
 /** How a program ended, from its wait status. */
 export function endOf(status: number): { exitCode: number } | { signal: number } {
   if ((status & 0x7f) === 0) return { exitCode: (status >> 8) & 0xff };
@@ -20,9 +30,14 @@ export function endOf(status: number): { exitCode: number } | { signal: number }
 }
 
 /** The result of a program that ended. `doom` is why it was being ended, and wins over how. */
-export function resultOf(exit: GuestExit, doom: EndReason | undefined, usage: Usage | undefined): ExecutionResult {
+export function resultOf(
+  exit: GuestExit,
+  doom: EndReason | undefined,
+  counted: Usage | KillsAround | undefined,
+): ExecutionResult {
   const end = endOf(exit.status);
-  const oomKills = usage?.oomKills ?? 0;
+  const usage = counted !== undefined && 'killsAround' in counted ? undefined : counted;
+  const oomKills = usage?.oomKills ?? killsOf(end, counted as KillsAround | undefined);
   const exited = 'exitCode' in end;
   const endedWell = exited && end.exitCode === 0;
   const ended = exit.shellEnded ? EndReason.SHELL_EXITED : exited ? EndReason.EXITED : EndReason.SIGNALED;
@@ -39,6 +54,12 @@ export function resultOf(exit: GuestExit, doom: EndReason | undefined, usage: Us
     message: sentence(reason, oomKills),
     endTime: timestampFromMs(Date.now()),
   });
+}
+
+/** Kills in the container may be a neighbour's: only one whose end looks like it had a part in them. */
+function killsOf(end: ReturnType<typeof endOf>, counted: KillsAround | undefined): number {
+  const killed = 'signal' in end ? end.signal === 9 : end.exitCode === 128 + 9;
+  return killed ? (counted?.killsAround ?? 0) : 0;
 }
 
 /** The result of a command in a shell, with what it did to the shell. */

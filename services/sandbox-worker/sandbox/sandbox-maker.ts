@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { Logger } from '../../shared/log.ts';
+import { openMemoryKills } from '../cgroup/container-usage.ts';
 import type { ExecutionCgroups } from '../cgroup/execution-cgroup.ts';
 import type { ContainerFiles, ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
 import type { CompleteLog } from '../log/transcript.ts';
@@ -58,7 +59,9 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
   const maker: SandboxMaker = {
     async open(plan) {
       const { project, sessionId, image } = plan;
-      const { memoryBytes, diskBytes } = plan.limits;
+      const { memoryBytes, diskBytes, ...limited } = plan.limits;
+      // A limit that is not in force is not told.
+      const disk = engine.capabilities.includes('disk_limit') ? { diskBytes: BigInt(diskBytes) } : {};
       const slot = slots.make(plan.name);
       const file = create(SandboxFileSchema, {
         project,
@@ -67,7 +70,7 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
         imageId: image.id,
         env: environmentOf(image, plan.env),
         workingDirectory: image.workingDirectory,
-        limits: { ...plan.limits, memoryBytes: BigInt(memoryBytes), diskBytes: BigInt(diskBytes) },
+        limits: { ...limited, memoryBytes: BigInt(memoryBytes), ...disk },
       });
       slot.save(file);
       return openSandbox(slot, file, limits, log);
@@ -98,6 +101,7 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
     enter(sandbox, pid) {
       sandbox.pid = pid;
       sandbox.cgroups = cgroups.container(pid);
+      if (sandbox.cgroups === undefined) sandbox.memoryKills = openMemoryKills(pid);
       if (sandbox.cgroups === undefined && cgroups.kind !== 'none') limits.meter.cgroupFailures.container += 1;
       sandbox.executions.prepare();
     },

@@ -5,6 +5,7 @@ import type { JournalRecord, SandboxFile } from '../../../gen/assay/worker/v1/wo
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Tracing } from '../../shared/tracing.ts';
+import type { MemoryKills } from '../cgroup/container-usage.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
 import type { ExecutionHost } from '../execution/execution-spec.ts';
 import { createExecutions, type ExecutionLimits, type Executions } from '../execution/executions.ts';
@@ -48,6 +49,8 @@ export interface Sandbox {
   /** When it was last used. */
   activeMs: number;
   cgroups: ContainerCgroups | undefined;
+  /** Counts for the whole container, where executions have no cgroups. */
+  memoryKills: MemoryKills | undefined;
   /** The container's first process, as the host sees it. */
   pid: number | undefined;
   /** Resolves when the guest has told all it knows; rejects when it does not come. */
@@ -72,6 +75,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
   const executions = executionsOf(slot, file, limits, records, journal, {
     send: (frame) => link?.send(frame),
     cgroups: () => sandbox.cgroups,
+    memoryKills: () => sandbox.memoryKills?.(),
     unplaced(number) {
       limits.meter.cgroupFailures.process += 1;
       sessionLog.warn({ number: String(number) }, 'a process runs outside of its cgroup; the guest accounts for it');
@@ -104,6 +108,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
     idleMs: undefined,
     activeMs: Date.now(),
     cgroups: undefined,
+    memoryKills: undefined,
     pid: undefined,
     guestReady: (timeoutMs) => within(ready.promise, timeoutMs),
     async release() {
@@ -142,7 +147,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
 export function openRemains(slot: Slot, limits: SandboxLimits, message: string): CompleteLog | undefined {
   if (!existsSync(slot.journalPath)) return undefined;
   const { journal, records } = openJournal(slot.journalPath);
-  const wires = { send() {}, cgroups: () => undefined, unplaced() {} };
+  const wires = { send() {}, cgroups: () => undefined, memoryKills: () => undefined, unplaced() {} };
   const executions = executionsOf(slot, slot.load(), limits, records, journal, wires);
   executions.lose(message);
   journal.close();
@@ -165,7 +170,7 @@ function executionsOf(
   limits: SandboxLimits,
   records: JournalRecord[],
   journal: Journal,
-  wires: Pick<ExecutionHost, 'send' | 'cgroups' | 'unplaced'>,
+  wires: Pick<ExecutionHost, 'send' | 'cgroups' | 'memoryKills' | 'unplaced'>,
 ): Executions {
   return createExecutions(
     {

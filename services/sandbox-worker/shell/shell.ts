@@ -7,7 +7,7 @@ import type { Doom, DoomReason } from '../execution/doom.ts';
 import type { Execution } from '../execution/execution.ts';
 import type { Journal } from '../execution/journal.ts';
 import { refusalOf } from '../execution/refusal.ts';
-import type { Usage } from '../execution/result.ts';
+import { type KillsAround, killsAround, type Usage } from '../execution/result.ts';
 import type { Seat } from '../execution/seat.ts';
 import { closeShell, failedStep, forget, type GuestExit, go, openShell } from '../guest/frame.ts';
 import { closedRecord, openedRecord, restoreTold, type ToldOfShell } from '../log/shell-event.ts';
@@ -19,6 +19,7 @@ import type { ShellSpec } from './shell-spec.ts';
 export interface ShellHost {
   readonly journal: Journal;
   cgroups(): ContainerCgroups | undefined;
+  memoryKills(): number | undefined;
   send(frame: Buffer): void;
   /** Whether the guest is there and has told all it knows. */
   synced(): boolean;
@@ -216,8 +217,9 @@ export class Shell implements Seat {
     return true;
   }
 
-  usage(): Usage | undefined {
-    const now = this.cgroup?.usage();
+  usage(): Usage | KillsAround | undefined {
+    if (this.cgroup === undefined) return killsAround(this.baseline?.oomKills, this.host.memoryKills());
+    const now = this.cgroup.usage();
     if (now === undefined || this.baseline === undefined) return now;
     return {
       cpuMicros: Math.max(0, now.cpuMicros - this.baseline.cpuMicros),
@@ -261,7 +263,7 @@ export class Shell implements Seat {
     const now = Date.now();
     const number = this.host.issue(execution);
     this.cgroup?.resetPeak();
-    const { cpuMicros, oomKills } = this.cgroup?.usage() ?? { cpuMicros: 0, oomKills: 0 };
+    const { cpuMicros, oomKills } = this.cgroup?.usage() ?? { cpuMicros: 0, oomKills: this.host.memoryKills() ?? 0 };
     this.baseline = { cpuMicros, oomKills };
     execution.shellReopened ||= this.opened > this.openedAtLast;
     this.openedAtLast = this.opened;
