@@ -19,6 +19,7 @@ const codes = {
   SESSION_FAILED: Code.Aborted,
   SESSION_UNREACHABLE: Code.Unavailable,
   NETWORK_NOT_OFFERED: Code.FailedPrecondition,
+  FORK_NOT_OFFERED: Code.FailedPrecondition,
   IMAGE_NOT_FOUND: Code.NotFound,
   IMAGE_BUILD_FAILED: Code.FailedPrecondition,
   DATASET_NOT_FOUND: Code.NotFound,

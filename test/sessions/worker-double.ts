@@ -88,7 +88,7 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
   const heard: string[] = [];
   const connections = new Set<ServerHttp2Session>();
   let stored: Stored<WorkerRecord> | undefined;
-  let registration = { capacity: 100, sessions: 0, draining: false, capabilities: ['verification'] };
+  let registration = { capacity: 100, sessions: 0, draining: false, capabilities: ['verification', 'fork'] };
 
   const change = async (project: string, sessionId: string, event: SessionEvent): Promise<void> => {
     await sessions.update(project, sessionId, (record) => {

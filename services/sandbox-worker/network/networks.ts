@@ -55,6 +55,8 @@ const words = { [NetworkMode.EGRESS]: 'network_egress', [NetworkMode.FULL]: 'net
 export function createNetworks(deps: NetworksDeps): Networks {
   const { door, proxy, full, log } = deps;
   const offered = new Set<NetworkMode>();
+  /** Why a mode that is permitted is not possible here. */
+  const obstacleOf = new Map<NetworkMode, string>();
   const gates = new Map<string, EgressGate>();
   const withFull = new Set<string>();
 
@@ -78,14 +80,18 @@ export function createNetworks(deps: NetworksDeps): Networks {
       const wanted = ([NetworkMode.EGRESS, NetworkMode.FULL] as const).filter((mode) => deps.modes.includes(mode));
       const found = await Promise.all(wanted.map((mode) => obstacles[mode]()));
       wanted.forEach((mode, at) => {
-        if (found[at] === undefined) offered.add(mode);
-        else
-          log.warn({ mode: NetworkMode[mode], why: found[at] }, 'a network mode is permitted, but not possible here');
+        const why = found[at];
+        if (why === undefined) {
+          offered.add(mode);
+          return;
+        }
+        obstacleOf.set(mode, why);
+        log.warn({ mode: NetworkMode[mode], why }, 'a network mode is permitted, but not possible here');
       });
     },
     check(network) {
       const mode = modeOf(network);
-      if (mode !== NetworkMode.NONE && !offered.has(mode)) throw notOffered(mode);
+      if (mode !== NetworkMode.NONE && !offered.has(mode)) throw notOffered(mode, obstacleOf.get(mode));
     },
     environment(network) {
       if (modeOf(network) !== NetworkMode.EGRESS) return {};
@@ -149,8 +155,9 @@ function modeOf(network: Network | undefined): NetworkMode {
   return network === undefined || network.mode === NetworkMode.UNSPECIFIED ? NetworkMode.NONE : network.mode;
 }
 
-function notOffered(mode: NetworkMode): DomainError {
+function notOffered(mode: NetworkMode, obstacle?: string): DomainError {
   const name = NetworkMode[mode] ?? String(mode);
-  const message = `network.mode: this worker does not offer ${name}; its operator permits modes with ASSAY_NETWORK_MODES`;
+  const why = obstacle ?? 'its operator permits modes with ASSAY_NETWORK_MODES';
+  const message = `network.mode: this worker does not offer ${name}; ${why}`;
   return new DomainError('NETWORK_NOT_OFFERED', message, { field: 'network.mode', mode: name });
 }

@@ -9,6 +9,7 @@ import {
   SessionSchema,
   SessionState,
 } from '../../../gen/assay/v1/session_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
 import { checkEnv } from '../validation/environment.ts';
 import { checkDuration, invalid } from '../validation/field.ts';
@@ -42,8 +43,10 @@ export function createSessionForker(deps: SessionForkerDeps): SessionForker {
     const refusal = refusalOf(session);
     if (refusal !== undefined) throw refusal;
     const worker = await workers.find(session.workerId);
-    if (worker?.reachable) return session;
-    throw unreachableError(sessionId, session.workerId, 'try again when it is back');
+    if (!worker?.reachable) throw unreachableError(sessionId, session.workerId, 'try again when it is back');
+    if (worker.record.capabilities.includes('fork')) return session;
+    const message = `the worker ${session.workerId} of session ${sessionId} cannot fork sessions: it needs root on the host of an overlay2 engine`;
+    throw new DomainError('FORK_NOT_OFFERED', message, { session_id: sessionId, worker_id: session.workerId });
   };
 
   return async (project, request, signal) => {

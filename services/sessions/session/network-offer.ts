@@ -12,6 +12,6 @@ export function offering(workers: readonly KnownWorker[], network: Network | und
   const name = NetworkMode[mode];
   const message =
     `network.mode: none of ${workers.length} workers offers ${name}; GetServerInfo tells what they have (${word}), ` +
-    'their operator permits modes with ASSAY_NETWORK_MODES';
+    'their operator permits modes with ASSAY_NETWORK_MODES, and a worker needs root on its host for any';
   throw new DomainError('NETWORK_NOT_OFFERED', message, { field: 'network.mode', mode: name });
 }

@@ -71,7 +71,8 @@ export function createDoor(program: string): Door {
         listener.close();
         return undefined;
       } catch (error) {
-        return (error as Error).message;
+        const { message } = error as Error;
+        return message === 'EPERM' ? 'it needs root' : message;
       }
     },
     listen: ask,
