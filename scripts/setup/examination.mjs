@@ -33,7 +33,8 @@ export async function examine() {
   await add('nats-server', lookAtBroker);
   await add('base image', () => lookAtImage(api));
   await add('guest', lookAtGuest);
-  await add('disk limits', lookAtDiskLimits);
+  await add('user', lookAtUser);
+  await add('disk limits', () => lookAtDiskLimits(api));
   await add('networks', lookAtNetworks);
   await add('data directory', lookAtDataDirectory);
   await add('free disk', lookAtFreeDisk);
@@ -101,12 +102,33 @@ function lookAtGuest() {
   return absent.length === 0 ? ok(paths[0]) : missing('not built yet', 'npm start');
 }
 
-function lookAtDiskLimits() {
-  if (!root) return warning('none without root: a session may fill the disk', 'sudo npm start');
+async function lookAtDiskLimits(api) {
+  if (!root) return diskLimitsWithoutRoot(await api?.get('/info'));
   const absent = ['mkfs.ext4', 'mount', 'umount', 'losetup'].filter((name) => !findProgram(name));
   if (absent.length > 0) return missing(`${absent.join(', ')} not found`, 'apt-get install e2fsprogs mount');
   if (!existsSync('/dev/loop-control')) return missing('/dev/loop-control is missing', 'modprobe loop');
   return ok('loop devices and ext4');
+}
+
+/** Without root there is only what the engine limits by itself; whether it does is tried when the worker starts. */
+function diskLimitsWithoutRoot(info) {
+  const onXfs = info?.DriverStatus?.some(([name, value]) => name === 'Backing Filesystem' && value === 'xfs');
+  if (onXfs || ['btrfs', 'zfs', 'devicemapper'].includes(info?.Driver)) {
+    return warning(`without root only the engine's own (storage-opt size), where its ${info.Driver} allows it`);
+  }
+  if (process.env.ASSAY_ALLOW_UNLIMITED_DISK === 'true') {
+    return warning('none without root, and accepted: a session may fill the disk', 'sudo npm start');
+  }
+  return missing(
+    'none without root, and without them no session is made',
+    'sudo npm start, or accept that a session may fill the disk: ASSAY_ALLOW_UNLIMITED_DISK=true npm start',
+  );
+}
+
+function lookAtUser() {
+  if (root) return ok('root');
+  const lacking = 'no forks, no verifications, no CPU time and memory of commands in shells';
+  return warning(`an ordinary user: ${lacking} (docs/without-root.md)`, 'sudo npm start');
 }
 
 function lookAtNetworks() {

@@ -55,6 +55,9 @@ export function createEngine(deps: EngineDeps): Engine {
     get capabilities() {
       return [...(disk.kind === 'none' ? [] : ['disk_limit']), ...(layersHere ? ['fork'] : [])];
     },
+    get hasLayers() {
+      return layersHere;
+    },
     async ready() {
       await docker.ping().catch((error: unknown) => {
         throw engineSilent(socketPath, error);
@@ -107,7 +110,8 @@ function noDiskLimit(): DomainError {
   return new DomainError(
     'ENGINE_FAILED',
     'this worker cannot limit the disk of a sandbox: it needs root on the host of an overlay2 engine, or an engine with ' +
-      'storage-opt size; run it as root, or accept unlimited disks with ASSAY_ALLOW_UNLIMITED_DISK=true',
+      'storage-opt size; start it as root (sudo npm start), or accept sessions that may fill the disk of the host: ' +
+      'ASSAY_ALLOW_UNLIMITED_DISK=true npm start',
   );
 }
 

@@ -78,6 +78,8 @@ export interface ContainerSummary {
 export interface Engine {
   /** What the engine can do beyond the ordinary, such as `disk_limit`; decided once, by ready(). */
   readonly capabilities: readonly string[];
+  /** Whether the files of containers are to be had as overlay directories of this host; decided by ready(). It takes root. */
+  readonly hasLayers: boolean;
   /** Pings and probes; throws ENGINE_FAILED with what to type. */
   ready(): Promise<void>;
   /** IMAGE_NOT_FOUND if absent. An image without the session's user gets a thin derived image, once. */
