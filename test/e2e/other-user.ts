@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { inject } from 'vitest';
+import { type Client, createClient } from '../../clients/typescript/index.ts';
+import type { StackOptions } from '../../scripts/stack.mjs';
+import { runDirectory, runId } from '../run.ts';
+
+export type OtherStackOrder = Pick<StackOptions, 'setup' | 'dataDir' | 'env'>;
+
+/** Nobody, in the group to which the engine's socket belongs. */
+const uid = 65_534;
+const script = fileURLToPath(new URL('./stack-process.ts', import.meta.url));
+
+const groupOfEngine = (): number => statSync(inject('setup').dockerSocket).gid;
+
+/** Why no stack of another user can be started from here; undefined: one can. */
+export function obstacleToOtherUser(): string | undefined {
+  if (process.getuid?.() !== 0) return 'the tests do not run as root';
+  const { dockerSocket, nodePath } = inject('setup');
+  if ((statSync(dockerSocket).mode & 0o060) !== 0o060) return `${dockerSocket} is open to no group`;
+  const look = spawnSync(nodePath, ['-e', `require('fs').readFileSync(${JSON.stringify(script)})`], {
+    ...{ uid, gid: groupOfEngine(), stdio: 'ignore' },
+  });
+  return look.status === 0 ? undefined : 'other users cannot read this repository';
+}
+
+export interface OtherUsersStack {
+  readonly client: Client;
+  readonly dataDir: string;
+  /** Stops in order, as Ctrl-C does. What it kept stays. */
+  stop(): Promise<void>;
+}
+
+/** A whole stack of an ordinary user who may use the engine. */
+export async function startOtherUsersStack(env: NonNullable<StackOptions['env']>): Promise<OtherUsersStack> {
+  const gid = groupOfEngine();
+  const dataDir = join(runDirectory(), `${process.pid}-other-user`);
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  writeFileSync(join(dataDir, 'installation'), `${runId()}-${process.pid}-o`, { mode: 0o600 });
+  const setup = { ...inject('setup'), dataDir, ...copiedPrograms(join(dataDir, 'programs')) };
+  spawnSync('chown', ['-R', `${uid}:${gid}`, dataDir]);
+  const order: OtherStackOrder = { setup, dataDir, env };
+  const child = spawn(setup.nodePath, ['--disable-warning=ExperimentalWarning', script, JSON.stringify(order)], {
+    ...{ uid, gid, stdio: ['pipe', 'pipe', 'inherit'] },
+    env: { PATH: process.env.PATH ?? '', HOME: dataDir, ASSAY_TEST_RUN: runId() },
+  });
+  const { endpoint, key } = await firstLine(child);
+  const client = createClient({ endpoint, apiKey: key });
+  let stopped: Promise<void> | undefined;
+  const end = async (): Promise<void> => {
+    await client.close();
+    const ended = once(child, 'exit');
+    child.stdin?.end();
+    await ended;
+  };
+  return {
+    client,
+    dataDir,
+    stop() {
+      stopped ??= end();
+      return stopped;
+    },
+  };
+}
+
+/** Removes what a stack of another user kept. */
+export function removeOtherUsersData(dataDir: string): void {
+  rmSync(dataDir, { recursive: true, force: true });
+}
+
+/** Those of the set-up lie where their owner alone may look. */
+function copiedPrograms(directory: string): { guestPath: string; isolatedPath: string } {
+  const { guestPath, isolatedPath } = inject('setup');
+  mkdirSync(directory, { recursive: true, mode: 0o755 });
+  const copy = (from: string): string => {
+    const to = join(directory, basename(from));
+    copyFileSync(from, to);
+    return to;
+  };
+  copy(join(dirname(guestPath), 'netdoor'));
+  return { guestPath: copy(guestPath), isolatedPath: copy(isolatedPath) };
+}
+
+async function firstLine(child: ChildProcess): Promise<{ endpoint: string; key: string }> {
+  if (child.stdout === null) throw new Error('it has no output');
+  const lines = createInterface({ input: child.stdout });
+  for await (const line of lines) return JSON.parse(line) as { endpoint: string; key: string };
+  throw new Error('the stack of another user did not start');
+}
+
+/** What in a directory belongs to somebody else, who alone could remove it. */
+export function notOwnedBelow(dataDir: string): string[] {
+  const found = spawnSync('find', [dataDir, '!', '-uid', String(uid)], { encoding: 'utf8' });
+  return found.stdout.split('\n').filter((line) => line !== '');
+}
+
+/** The end of a log of that stack. */
+export function logOf(dataDir: string, name: 'worker' | 'sessions'): string {
+  return readFileSync(join(dataDir, 'logs', `${name}.log`), 'utf8');
+}
