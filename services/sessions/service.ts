@@ -67,6 +67,7 @@ import { createSessionPlanner } from './session/session-plan.ts';
 import { createSessionQuota } from './session/session-quota.ts';
 import { sessionOf } from './session/session-view.ts';
 import { createWarmStart } from './session/warm-start.ts';
+import { createEndedLog } from './transcript/ended-log.ts';
 import { createSessionFollower } from './transcript/session-follower.ts';
 import { createCursors } from './validation/cursor.ts';
 import { createPageTokens } from './validation/page-token.ts';
@@ -170,7 +171,8 @@ export async function startSessions(
       const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
       const transcripts = createNatsTranscriptReader(broker);
       const cursors = createCursors(tokens);
-      const follow = createSessionFollower({ sessions, workers, client, transcripts, cursors });
+      const ended = createEndedLog({ transcripts, verifications: records.verifications });
+      const follow = createSessionFollower({ sessions, workers, client, ended, cursors });
       router.service(
         SessionService,
         createSessionService({ sessions, workers, create, fork, list, changes, follow, limits }),

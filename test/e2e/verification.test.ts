@@ -130,6 +130,28 @@ describe('a verification', () => {
     expect((await stack.client.verifications.cancel(started.id)).status).toBe('cancelled');
   });
 
+  test('that ends after its session is told by whoever follows that, once and in its place', async () => {
+    const session = await open('slow');
+    const { verifications } = stack.client;
+    const { id: verificationId } = await verifications.start(session.id);
+    await until(verificationId, 'running');
+    await session.close();
+    const told = async (options = {}) =>
+      (await Array.fromAsync(session.follow(options))).filter(
+        ({ type }) => type === 'verification' || type === 'state',
+      );
+    const before = await told();
+    for (const event of before) if (event.type === 'verification') expect(terminal).not.toContain(event.status);
+    await verifications.cancel(verificationId);
+    await verifications.ended(verificationId);
+    const after = await told();
+    expect(after.slice(0, -2)).toEqual(before.slice(0, -1));
+    expect(after.slice(-2)).toMatchObject([{ verificationId, status: 'cancelled' }, { state: 'CLOSED' }]);
+    for (const at of [-3, -2, -1]) {
+      expect(await told({ cursor: after.at(at)?.cursor })).toEqual(after.slice(after.length + at + 1));
+    }
+  });
+
   test('that waits is cancelled at once', async () => {
     await using session = await open('slow');
     const { verifications } = stack.client;

@@ -926,7 +926,7 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
     case: "shell";
   } | {
     /**
-     * A verification of the session reached another status.
+     * A verification of the session reached another status. Of one that went on after the session had ended only its own end is told.
      *
      * @generated from field: assay.v1.VerificationChanged verification = 12;
      */
@@ -1380,7 +1380,8 @@ export declare const SessionService: GenService<{
   },
   /**
    * FollowSession streams what happens in a session, from its beginning or from after a cursor, and ends after its terminal state. It works the
-   * same for a session that has ended, for as long as its transcript is kept. Following keeps no session from its idle timeout.
+   * same for a session that has ended, for as long as its transcript is kept, and then tells the ends of verifications that came after that of the session too, just
+   * before the terminal state; it does not wait for those that are still to come. Following keeps no session from its idle timeout.
    *
    * @generated from rpc assay.v1.SessionService.FollowSession
    */

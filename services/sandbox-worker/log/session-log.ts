@@ -9,14 +9,13 @@ import {
 } from '../../../gen/assay/v1/session_pb.js';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
+import { isFinalWord } from '../../shared/verification/verification-status.ts';
 import type { Journal } from '../execution/journal.ts';
 import { createLogReader, type LogQuery, type LogReader, type LogSource } from './log-reader.ts';
 
 const heartbeatMs = 10_000;
 /** How soon to look again for output that the guest repeats after a restart: nothing is written when it is back. */
 const againMs = 100;
-
-const finalStatuses: ReadonlySet<string> = new Set(['completed', 'error', 'cancelled']);
 
 /** What happened in one live session: told to it here, and read by any number of followers from disk. */
 export interface SessionLog {
@@ -44,7 +43,7 @@ export function createSessionLog(journal: Journal, records: readonly JournalReco
   /** Whether this is news. Nothing is after an end, however late it is heard of. */
   function noteStatus({ verificationId, status }: VerificationChanged): boolean {
     const before = statuses.get(verificationId) ?? '';
-    if (before === status || finalStatuses.has(before)) return false;
+    if (before === status || isFinalWord(before)) return false;
     statuses.set(verificationId, status);
     return true;
   }

@@ -11,7 +11,6 @@ import {
 import { FollowSandboxResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, type Reason } from '../../shared/domain-error.ts';
 import { isTerminal } from '../../shared/session-state.ts';
-import type { TranscriptReader } from '../../shared/store/transcript-store.ts';
 import { readExecutionStream } from '../execution/execution-reader.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { unreachableError } from '../session/session-precondition.ts';
@@ -19,8 +18,8 @@ import { sessionOf, viewOf } from '../session/session-view.ts';
 import type { Cursors } from '../validation/cursor.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
-import { parsePlace } from './log-place.ts';
-import { type LogSelection, readTranscript } from './transcript-reader.ts';
+import type { EndedLog } from './ended-log.ts';
+import type { LogSelection } from './transcript-reader.ts';
 
 export interface FollowQuery extends LogSelection {
   readonly sessionId: string;
@@ -41,13 +40,12 @@ export interface SessionFollowerDeps {
   readonly sessions: SessionDirectory;
   readonly workers: WorkerDirectory;
   readonly client: WorkerClient;
-  readonly transcripts: TranscriptReader;
+  readonly ended: EndedLog;
   readonly cursors: Cursors;
 }
 
-/** Places beside those that workers give out: the session was asked for; its log was found missing; all is told. */
+/** Places beside those that workers and the log of what has ended give out: the session was asked for; all is told. */
 const beginning = '0.0';
-const gone = 'gone';
 const end = 'end';
 
 const heartbeatMs = 10_000;
@@ -65,7 +63,7 @@ const passing: ReadonlySet<Reason> = new Set([
 ]);
 
 export function createSessionFollower(deps: SessionFollowerDeps): SessionFollower {
-  const { sessions, workers, client, transcripts, cursors } = deps;
+  const { sessions, workers, client, ended, cursors } = deps;
 
   /** From the session's worker. Ends only with `untilNow`; else it throws when the sandbox is closed. */
   async function* live(session: Session, query: FollowQuery, place: string, signal: AbortSignal) {
@@ -78,19 +76,6 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
       const { event } = fromBinary(FollowSandboxResponseSchema, message);
       if (event !== undefined) yield event;
     }
-  }
-
-  /** From the archive, then the state that the session ended in. */
-  async function* ended(project: string, session: Session, query: FollowQuery, place: string) {
-    const { sessionId, transcriptState, transcriptMessage } = session;
-    const missing = (message: string) => eventOf(undefined, gone, { case: 'missing', value: { message } });
-    if (place !== gone && transcriptState === TranscriptState.MISSING) yield missing(transcriptMessage);
-    if (place !== gone && transcriptState === TranscriptState.STORED) {
-      const pieces = await transcripts.get(project, sessionId);
-      if (pieces === undefined) yield missing('the transcript was kept for a time, which has passed');
-      else yield* readTranscript(pieces, parsePlace(place), query);
-    }
-    yield stateEvent(session, session.endTime, end);
   }
 
   /** The record when it has changed, or after a while as it is then. */
@@ -122,7 +107,9 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
     for (;;) {
       const session = sessionOf(record);
       if (isTerminal(session.state) && session.transcriptState !== TranscriptState.PENDING) {
-        return yield* ended(project, session, query, place);
+        yield* ended(project, session, query, place);
+        yield stateEvent(session, session.endTime, end);
+        return;
       }
       if (query.untilNow && session.state === SessionState.CREATING) return;
       if (session.state === SessionState.READY) {
@@ -177,10 +164,7 @@ function stateEvent(
   });
 }
 
-type Told =
-  | Extract<SessionEvent['event'], { case: 'state' }>
-  | { case: 'missing'; value: { message: string } }
-  | { case: 'heartbeat'; value: { state: SessionState } };
+type Told = Extract<SessionEvent['event'], { case: 'state' }> | { case: 'heartbeat'; value: { state: SessionState } };
 
 function eventOf(time: Timestamp | undefined, place: string, event: Told): SessionEvent {
   return create(SessionEventSchema, { time: time ?? timestampNow(), cursor: place, event });

@@ -9,16 +9,18 @@ export interface LogSelection {
   readonly executionId: string;
 }
 
-/** The events of an archived log after a place in it, one at a time as the reader takes them. */
+/** The events of an archived log after a place in it, one at a time as the reader takes them. All of them are seen on the way. */
 export async function* readTranscript(
   pieces: AsyncIterable<Uint8Array>,
   from: LogPlace,
   selection: LogSelection,
+  see: (event: SessionEvent) => void = () => {},
 ): AsyncGenerator<SessionEvent, void> {
   // The archive may be cut into pieces differently from what was told live: the first one may be told in part.
   let inside = from.offset > 0;
   let gap: SessionEvent | undefined;
   for await (const stored of sizeDelimitedDecodeStream(SessionEventSchema, pieces)) {
+    see(stored);
     if (!isAfter(parsePlace(stored.cursor), from)) continue;
     const event = inside ? withoutTold(stored, from.offset) : stored;
     if (event === undefined) continue;

@@ -1,13 +1,12 @@
+import { create } from '@bufbuild/protobuf';
 import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import { type VerificationChanged, VerificationChangedSchema } from '../../../gen/assay/v1/session_pb.js';
 import { Verdict, type Verification, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 
-/** COMPLETED, ERROR and CANCELLED are final. */
+const finalStatuses = [VerificationStatus.COMPLETED, VerificationStatus.ERROR, VerificationStatus.CANCELLED];
+
 export function isFinal(status: VerificationStatus): boolean {
-  return (
-    status === VerificationStatus.COMPLETED ||
-    status === VerificationStatus.ERROR ||
-    status === VerificationStatus.CANCELLED
-  );
+  return finalStatuses.includes(status);
 }
 
 /** The status as one word: `pending`, `starting`, `running`, `completed`, `error` or `cancelled`. */
@@ -15,9 +14,26 @@ export function statusWord(status: VerificationStatus): string {
   return VerificationStatus[status].toLowerCase();
 }
 
+/** Whether a status in one word is final. */
+export function isFinalWord(word: string): boolean {
+  return finalStatuses.some((status) => statusWord(status) === word);
+}
+
 /** The verdict as one word, such as `PASSED`; empty where there is none. */
 export function verdictWord(verdict: Verdict | undefined): string {
   return verdict === undefined || verdict === Verdict.UNSPECIFIED ? '' : Verdict[verdict];
+}
+
+/** What the log of its session tells of it. */
+export function changeOf(record: VerificationRecord): VerificationChanged {
+  const { verificationId, status, result } = verificationOf(record);
+  return create(VerificationChangedSchema, {
+    verificationId,
+    status: statusWord(status),
+    verdict: verdictWord(result?.verdict),
+    passed: result?.passed ?? 0,
+    total: result?.total ?? 0,
+  });
 }
 
 /** The verification in a record that always has one. */
