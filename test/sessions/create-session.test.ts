@@ -17,6 +17,14 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
+/** Nothing is made on it any more, as far as the service knows. */
+async function drain(other: WorkerDouble): Promise<void> {
+  await other.register({ draining: true, capacity: 0 });
+  const capacity = async () =>
+    (await api.server.getServerInfo({})).workers.find(({ workerId }) => workerId === other.workerId)?.capacity;
+  await expect.poll(capacity).toBe(0);
+}
+
 describe('creating a session', () => {
   test('answers with a READY session on the worker', async () => {
     const { session } = await api.sessions.createSession({ labels: { a: 'b' }, env: { X: '1' } });
@@ -53,7 +61,7 @@ describe('creating a session', () => {
     const { session } = await api.sessions.createSession({});
     expect(session).toMatchObject({ state: SessionState.READY, workerId: worker.workerId });
     expect(other.heard).toContain('CreateSandbox');
-    await other.register({ draining: true });
+    await drain(other);
   });
 
   test('a fork stays with its source: where that worker is full it is refused', async () => {
@@ -69,7 +77,7 @@ describe('creating a session', () => {
     if (good) worker.calls.createSandbox = good;
     const { session } = await api.sessions.forkSession({ sessionId: source?.sessionId ?? '' });
     expect(session).toMatchObject({ forkedFrom: source?.sessionId, workerId: worker.workerId, labels: { a: 'b' } });
-    await other.register({ draining: true });
+    await drain(other);
   });
 
   test('a sandbox that cannot be made is an error that says why, and the same one when asked again', async () => {

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import {
   ExecuteManyRequestSchema,
   type ExecuteManyResponse,
@@ -146,28 +146,27 @@ describe.each<Protocol>(['grpc', 'connect'])('many calls over %s', (protocol) =>
     expect((await many.read(1)).events).toContain('finished');
     await clientsOf(service.transport(adminKey)).keys.revokeKey({ keyId });
     const heard = worker.heard.length;
-    await vi.waitFor(async () => {
-      many.say({ call: 2, request: { sessionId, program } });
-      expect(await many.read(2)).toMatchObject({ reason: 'UNAUTHENTICATED' });
-    });
+    many.say({ call: 2, request: { sessionId, program } });
+    expect(await many.read(2)).toMatchObject({ reason: 'UNAUTHENTICATED' });
     expect(worker.heard.length).toBe(heard);
     many.end();
   });
 
   test('every open call counts as a stream of its key, and leaving gives its place back', async () => {
-    const leaving: Promise<void>[] = [];
-    worker.execute = async (_request, stream) => {
-      leaving.push(stream.left);
+    const leaving = new Map<unknown, Promise<void>>();
+    worker.execute = async (request, stream) => {
+      leaving.set(request.program.value, stream.left);
       await stream.event(started);
     };
+    const named = (value: string) => ({ case: 'command', value }) as const;
     const many = openMany(key, protocol);
     // The stream itself is the first of four.
-    for (const call of [1, 2, 3]) many.say({ call, request: { sessionId, program } });
+    for (const call of [1, 2, 3]) many.say({ call, request: { sessionId, program: named(`true ${call}`) } });
     for (let seen = 0; seen < 3; seen++) expect((await many.next()).value?.events).toHaveLength(1);
     many.say({ call: 4, request: { sessionId, program } });
     expect(await many.read(4)).toMatchObject({ reason: 'STREAM_QUOTA' });
     many.say({ call: 2 });
-    await leaving[1];
+    await leaving.get('true 2');
     worker.execute = greet;
     many.say({ call: 5, request: { sessionId, program } });
     expect((await many.read(5)).reason).toBeUndefined();
@@ -223,7 +222,7 @@ describe.each<Protocol>(['grpc', 'connect'])('many calls over %s', (protocol) =>
     many.say({ call: 1, request: { sessionId, program } });
     expect(reasonOf(await many.next().catch((error: unknown) => error))).toBe('INVALID_FIELD');
     go.resolve();
-    await vi.waitFor(() => expect(ran).toBe(true));
+    await expect.poll(() => ran).toBe(true);
   });
 
   test('a worker that goes away is told to each of its calls', async () => {

@@ -28,7 +28,8 @@ function start(env: Record<string, string>) {
   child.stderr.on('data', (chunk) => {
     said += chunk;
   });
-  return { child, said: () => said, exited: once(child, 'exit') };
+  // Not when it exits, which may be heard of before the last that it said.
+  return { child, said: () => said, exited: once(child, 'close') };
 }
 
 test('every bad setting is named at once', async () => {

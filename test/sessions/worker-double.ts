@@ -189,14 +189,23 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
   await once(server, 'listening');
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-  const register = async (given: Partial<typeof registration> = {}): Promise<void> => {
+  /** One after the other: of two at once, the heartbeat's and a test's, one would find the record changed and be lost. */
+  let registered: Promise<void> = Promise.resolve();
+  const register = (given: Partial<typeof registration> = {}): Promise<void> => {
     registration = { ...registration, ...given };
-    const record = create(WorkerRecordSchema, { workerId, epoch: 1n, address, ...registration });
-    stored ??= await workers.get(workerId);
-    stored = await workers.put(record, stored?.revision ?? 0);
+    const write = async (): Promise<void> => {
+      const record = create(WorkerRecordSchema, { workerId, epoch: 1n, address, ...registration });
+      stored ??= await workers.get(workerId);
+      stored = await workers.put(record, stored?.revision ?? 0);
+    };
+    registered = registered.catch(() => {}).then(write);
+    return registered;
   };
   await register();
-  const beat = options.heartbeatMs === undefined ? undefined : setInterval(() => void register(), options.heartbeatMs);
+  const beat =
+    options.heartbeatMs === undefined
+      ? undefined
+      : setInterval(() => void register().catch(() => {}), options.heartbeatMs);
   return Object.assign(double, {
     workerId,
     address,
@@ -209,6 +218,7 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
     },
     async stop() {
       clearInterval(beat);
+      await registered.catch(() => {});
       for (const connection of connections) connection.destroy();
       const closed = once(server, 'close');
       server.close();
