@@ -71,10 +71,7 @@ describe('a program that a test has run', () => {
   });
 
   test('is not held back by a child that goes on printing', async () => {
-    expect(await say(['$I --timeout 30 -- sh -c "yes & exit 3" | head -c 2 >/dev/null; echo over'])).toEqual([
-      'over',
-      '=0',
-    ]);
+    expect(await say(['$I --timeout 30 -- sh -c "yes & exit 3" >/dev/null'])).toEqual(['=3']);
   });
 
   test('has the environment of its own user and what the test adds, nothing of the grader', async () => {
