@@ -16,7 +16,7 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 
 export interface PlaceDeps {
-  readonly engine: Pick<Engine, 'exec' | 'layer' | 'pid'>;
+  readonly engine: Pick<Engine, 'exec' | 'hasLayers' | 'layer' | 'pid'>;
   readonly sandboxes: Pick<Sandboxes, 'live' | 'sealSource'>;
 }
 

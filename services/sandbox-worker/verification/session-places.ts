@@ -75,6 +75,8 @@ export function createSessionPlaces(deps: SessionPlacesDeps): SessionPlaces {
       },
     }),
     async sweep() {
+      // Without root no tests run in sessions, and their files are not to be looked at.
+      if (!engine.hasLayers) return;
       const busy = graderNamespaces();
       for (const sandbox of [...sandboxes.live]) {
         const { sessionId } = sandbox;
