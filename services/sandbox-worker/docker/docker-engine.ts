@@ -97,6 +97,8 @@ export function createEngine(deps: EngineDeps): Engine {
     // Patient: tests may be silent for as long as they like.
     exec: (id, spec) => execInContainer(patient, id, spec),
     layer: (id) => containerLayer(docker, id),
+    archived: (id) => ({ socketPath, containerId: id }),
+    imageOf: (id) => imageOf(docker, id),
     pause: (id) => setPaused(docker, id, true),
     resume: (id) => setPaused(docker, id, false),
     remove: (id) => removeContainer(docker, disk, id),
@@ -113,6 +115,15 @@ function noDiskLimit(): DomainError {
       'storage-opt size; start it as root (sudo npm start), or accept sessions that may fill the disk of the host: ' +
       'ASSAY_ALLOW_UNLIMITED_DISK=true npm start',
   );
+}
+
+async function imageOf(docker: Docker, id: string): Promise<string> {
+  try {
+    return (await docker.getContainer(id).inspect()).Image;
+  } catch (error) {
+    if (isAbsent(error)) throw new DomainError('SANDBOX_LOST', `container ${id} is gone`, {}, { cause: error });
+    throw engineFailed(`looking at container ${id}`, error);
+  }
 }
 
 async function imageIds(docker: Docker): Promise<ReadonlySet<string>> {

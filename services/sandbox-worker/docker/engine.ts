@@ -1,4 +1,5 @@
 import type { Logger } from '../../shared/log.ts';
+import type { ArchivedContainer } from './archived-files.ts';
 import type { ContainerExec, ExecSpec } from './container-exec.ts';
 import type { ContainerLayer } from './container-layer.ts';
 
@@ -99,6 +100,10 @@ export interface Engine {
   exec(id: string, spec: ExecSpec): Promise<ContainerExec>;
   /** Where the files of a running container are on this host. */
   layer(id: string): Promise<ContainerLayer>;
+  /** How they are reached without such directories. */
+  archived(id: string): ArchivedContainer;
+  /** The id of the image that a container was made of. */
+  imageOf(id: string): Promise<string>;
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
   /** From any state, any number of times; resolves once container, mount, loop device and image file are gone. */

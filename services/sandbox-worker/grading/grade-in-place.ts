@@ -4,6 +4,7 @@ import { invalidRun, type RunReport, reportOf } from './grade-run.ts';
 import { placeGraderFiles } from './grading-files.ts';
 import { SessionGone, type SessionPlace } from './in-place.ts';
 import type { RunContext } from './ready-container.ts';
+import { readReportFile } from './report-folder.ts';
 import { readReports } from './run-reports.ts';
 
 /** One run in the session itself: no container, no submission, no spawner and no build; the session is graded as it is. */
@@ -28,7 +29,8 @@ async function runIn(place: SessionPlace, context: RunContext, plan: PlannedRun)
   const command = commands.inPlace(plan.command);
   const finished = await clock.time('run', () => place.run(command, plan.timeoutSeconds));
   order.phase('reading');
-  const read = await clock.time('read', () => readReports(plan, finished.end, upper, reader, order.signal));
+  const report = (path: string, limitBytes: number) => readReportFile(upper, path, limitBytes);
+  const read = await clock.time('read', () => readReports(plan, finished.end, report, reader, order.signal));
   return {
     ...reportOf(plan, undefined, finished),
     outcome: { name: plan.name, roles: plan.roles, end: finished.end, ...read },

@@ -69,7 +69,7 @@ async function runCommands(
   const spawnerLost = spawner.over ? [`${plan.name}: the spawner was ended before the tests were`] : [];
   await clock.time('kill', () => container.kill());
   order.phase('reading');
-  const read = await clock.time('read', () => readReports(plan, finished.end, container.upper, reader, signal));
+  const read = await clock.time('read', () => readReports(plan, finished.end, container.report, reader, signal));
   const missing = read.tests.length === 0 || plan.reports.every(({ format }) => format === 'exit-status');
   return {
     ...reportOf(plan, prepare, finished),

@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { openContainerUsage } from '../cgroup/container-usage.ts';
 import type { ExecutionUsage } from '../cgroup/execution-cgroup.ts';
+import { type ArchivedContainer, openArchivedFiles } from '../docker/archived-files.ts';
 import type { ContainerLimits, CreatedContainer, Engine, RunningContainer } from '../docker/engine.ts';
 import type { ApplyPlace } from '../submission/apply-work.ts';
+import { readArchivedReport } from './archived-report.ts';
 import type { GradingSlot, GradingSlots } from './grading-slot.ts';
 import { type GuestCommand, type GuestCommands, listenForCommands, type RunningCommand } from './guest-commands.ts';
+import { type ReportBytes, readReportFile } from './report-folder.ts';
 
 const installationLabel = 'dev.assay.installation';
 /** Marks the containers that are made for gradings, and tells for which. */
@@ -34,8 +38,10 @@ export interface GradingContainer {
   readonly started: boolean;
   /** Where its files can be changed until something is run. */
   readonly place: ApplyPlace;
-  /** Where its files can be read when it was killed. */
+  /** Where its files are; throws where this worker cannot reach them so. */
   readonly upper: string;
+  /** Reads a file of its report folder when it was killed. */
+  report(path: string, limitBytes: number): Promise<ReportBytes>;
   start(): Promise<void>;
   /** Starts it before it is filled, so that nobody has to wait for it then. */
   startEmpty(): Promise<void>;
@@ -106,7 +112,8 @@ export function createGradingContainers({ engine, slots, installation, log }: Gr
       try {
         commands = await listenForCommands(slot.socketPath, secret, log);
         const container = await create(order, slot, secret);
-        return grading(engine, container, commands, free);
+        const archived = engine.hasLayers ? undefined : engine.archived(container.id);
+        return grading(engine, { container, archived, commands, slot }, free);
       } catch (error) {
         await commands?.close();
         free();
@@ -116,10 +123,17 @@ export function createGradingContainers({ engine, slots, installation, log }: Gr
   };
 }
 
+interface GradingParts {
+  readonly container: CreatedContainer;
+  /** How its files are reached where there is no other way. */
+  readonly archived: ArchivedContainer | undefined;
+  readonly commands: GuestCommands;
+  readonly slot: GradingSlot;
+}
+
 function grading(
   engine: Engine,
-  container: CreatedContainer,
-  commands: GuestCommands,
+  { container, archived, commands, slot }: GradingParts,
   freed: () => void,
 ): GradingContainer {
   let running: RunningContainer | undefined;
@@ -148,15 +162,20 @@ function grading(
       return running !== undefined;
     },
     get place() {
+      if (archived !== undefined) return { archived, staged: join(slot.stagingDirectory, 'submission.tar') };
       return running === undefined ? { upper: container.upper } : { merged };
     },
     get upper() {
       return container.upper;
     },
+    report: async (path, limitBytes) =>
+      archived === undefined
+        ? readReportFile(container.upper, path, limitBytes)
+        : readArchivedReport(openArchivedFiles(archived), path, limitBytes),
     start,
     async startEmpty() {
       await start();
-      merged = (await engine.layer(container.id)).merged;
+      if (archived === undefined) merged = (await engine.layer(container.id)).merged;
     },
     async connect(signal) {
       const late = AbortSignal.timeout(guestTimeoutMs);

@@ -7,6 +7,8 @@ export interface GradingSlot {
   readonly name: string;
   readonly runDirectory: string;
   readonly diskDirectory: string;
+  /** For what is on its way into the container. */
+  readonly stagingDirectory: string;
   /** Relative to the working directory: a socket's path may not be long. */
   readonly socketPath: string;
   remove(): void;
@@ -48,6 +50,7 @@ export function createGradingSlots(deps: GradingSlotDeps): GradingSlots {
         name,
         runDirectory,
         diskDirectory: join(directory, 'disk'),
+        stagingDirectory: directory,
         socketPath: relative(process.cwd(), join(runDirectory, 'guest.sock')),
         remove: () => rmSync(directory, { recursive: true, force: true, maxRetries: 3 }),
       };

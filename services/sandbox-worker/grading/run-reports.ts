@@ -4,7 +4,7 @@ import { exitStatusRow } from '../report/exit-status.ts';
 import type { ReportReader } from '../report/report-reader.ts';
 import { defaultReportLimits, type TestRow } from '../report/test-row.ts';
 import { abortable } from './grading-container.ts';
-import { readReportFile } from './report-folder.ts';
+import type { ReportBytes } from './report-folder.ts';
 
 export type ReadReports = Pick<RunOutcome, 'tests' | 'badReports' | 'reward'>;
 
@@ -12,7 +12,7 @@ export type ReadReports = Pick<RunOutcome, 'tests' | 'badReports' | 'reward'>;
 export async function readReports(
   { reports }: PlannedRun,
   end: RunEnd,
-  upper: string,
+  readFile: (path: string, limitBytes: number) => ReportBytes | Promise<ReportBytes>,
   reader: ReportReader,
   signal: AbortSignal,
 ): Promise<ReadReports> {
@@ -25,7 +25,7 @@ export async function readReports(
       if (row !== undefined) tests.push(row);
       continue;
     }
-    const file = readReportFile(upper, path, defaultReportLimits.bytes);
+    const file = await readFile(path, defaultReportLimits.bytes);
     const parsed = file.ok ? await abortable(signal, reader.read({ format, names, bytes: file.bytes })) : file;
     if (!parsed.ok) badReports.push(`${path}: ${parsed.reason}`);
     else {

@@ -35,10 +35,10 @@ export interface WorkerGradingDeps {
   readonly log: Logger;
 }
 
-/** undefined where this worker cannot write into containers, or has no program for the tests to reach a submission with. */
+/** undefined where this worker has no program for the tests to reach a submission with. */
 export function createWorkerGradings(deps: WorkerGradingDeps): WorkerGradings | undefined {
   const { config, engine, log } = deps;
-  if (config.ASSAY_ISOLATED_PATH === undefined || !engine.hasLayers) return undefined;
+  if (config.ASSAY_ISOLATED_PATH === undefined) return undefined;
   const slots = createGradingSlots({
     dataDirectory: deps.dataDirectory,
     guestPath: resolve(config.ASSAY_GUEST_PATH),

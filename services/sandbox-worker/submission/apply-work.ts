@@ -1,3 +1,5 @@
+import { type ArchivedContainer, openArchivedFiles } from '../docker/archived-files.ts';
+import { createArchiveWriter } from './archive-writer.ts';
 import { type Baseline, type BaselineNode, loadBaseline, someBelow } from './baseline.ts';
 import { type BytePath, join, printable } from './byte-path.ts';
 import { createChangeCheck } from './change-check.ts';
@@ -29,7 +31,9 @@ export type ApplyPlace =
   /** Its overlay upper directory; it was never started. */
   | { readonly upper: string }
   /** Its root as it sees it; it runs, and its first process has started no other. */
-  | { readonly merged: string };
+  | { readonly merged: string }
+  /** To be reached through its engine, in either state; `staged` is a file of this host that does not exist yet. */
+  | { readonly archived: ArchivedContainer; readonly staged: string };
 
 export type ApplyNews =
   | { readonly kind: 'applied'; readonly files: number; readonly bytes: number; readonly restored: readonly string[] }
@@ -44,7 +48,9 @@ export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
   const baseline = loadBaseline(order.manifest, order.imageId, rules.workingDirectory);
   const writer = writerOf(order.place, baseline);
   try {
-    return await applyWith(order, rules, baseline, writer);
+    const applied = await applyWith(order, rules, baseline, writer);
+    await writer.finish?.();
+    return applied;
   } catch (error) {
     if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
     if (isFull(error)) return { kind: 'invalid', finding: tooLarge };
@@ -55,6 +61,7 @@ export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
 }
 
 function writerOf(place: ApplyPlace, baseline: Baseline): TreeWriter {
+  if ('archived' in place) return createArchiveWriter(place.staged, baseline, openArchivedFiles(place.archived));
   if ('merged' in place) return createTreeWriter(place.merged, baseline, createMountedGround());
   return createTreeWriter(place.upper, baseline, createUpperGround(place.upper));
 }

@@ -28,7 +28,7 @@ export interface DifferenceInput {
 }
 
 /** Names that are not in the image and are looked at, for each file that a submission may have. */
-const looksPerFile = 10;
+export const looksPerFile = 10;
 const readBuffer = Buffer.allocUnsafeSlow(1024 * 1024);
 
 interface Place {

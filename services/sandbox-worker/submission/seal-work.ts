@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readSync, rmSync } from 'node:fs';
+import { type ArchivedContainer, openArchivedFiles } from '../docker/archived-files.ts';
 import type { ContainerLayer } from '../docker/container-layer.ts';
-import { type Baseline, loadBaseline } from './baseline.ts';
+import { noDirectory, readArchivedTree } from './archived-tree.ts';
+import { type Baseline, type BaselineNode, loadBaseline } from './baseline.ts';
 import { createChangeCheck } from './change-check.ts';
-import { findDifference } from './difference.ts';
+import { findDifference, looksPerFile } from './difference.ts';
 import { type HeldDirectory, holdDirectory } from './held-directory.ts';
 import {
   type CompiledRules,
@@ -16,13 +18,16 @@ import { createSubmissionWriter } from './submission-format.ts';
 
 /** What a thread needs to seal. */
 export interface SealOrder {
-  readonly layer: ContainerLayer;
+  readonly layer: ContainerLayer | ArchivedLayer;
   readonly manifest: string;
   /** What is to be sealed, each by rules of its own. */
   readonly parts: readonly SealPart[];
   /** For all of them. */
   readonly timeoutMs: number;
 }
+
+/** A container whose files are to be had through its engine alone. */
+export type ArchivedLayer = ArchivedContainer & Pick<ContainerLayer, 'imageId'>;
 
 export interface SealPart {
   readonly rules: SubmissionRules;
@@ -69,37 +74,93 @@ export function prepareSealing(order: SealOrder): PreparedSealing {
 }
 
 /** Writes what differs to the staged files. */
-export function copyChanges({ order, parts }: PreparedSealing): SealNews {
+export async function copyChanges({ order, parts }: PreparedSealing): Promise<SealNews> {
+  const { layer } = order;
   const checkTime = createDeadline(order.timeoutMs);
+  const copied: Copied[] = [];
   try {
-    return { kind: 'copied', parts: parts.map((part) => copyPart(order.layer, part, checkTime)) };
+    for (const part of parts) {
+      if ('merged' in layer) copied.push(copyPart(layer, part, checkTime));
+      else copied.push(await copyArchivedPart(layer, part, checkTime));
+    }
+    return { kind: 'copied', parts: copied };
   } catch (error) {
     if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
     throw error;
   }
 }
 
-function copyPart(layer: ContainerLayer, { staged, rules, baseline }: PreparedPart, checkTime: () => void): Copied {
-  const check = createChangeCheck(rules, baseline);
-  const file = openSync(staged, 'wx', 0o600);
+function copyPart(layer: ContainerLayer, part: PreparedPart, checkTime: () => void): Copied {
+  const { workingDirectory } = part.rules;
   const held: HeldDirectory[] = [];
   try {
-    const sink = createSubmissionWriter(file, checkTime);
-    const merged = descend(holdDirectory(layer.merged), rules.workingDirectory, held);
-    if (merged === undefined) {
-      const message = 'the working directory is no directory any more; expected it, without links on the way to it';
-      throw new InvalidSubmission('WORKING_DIRECTORY', rules.workingDirectory, message);
-    }
-    const upper = descend(holdDirectory(layer.upper), rules.workingDirectory, held);
+    const merged = descend(holdDirectory(layer.merged), workingDirectory, held);
+    if (merged === undefined) throw noDirectory(workingDirectory);
+    const upper = descend(holdDirectory(layer.upper), workingDirectory, held);
     const untouched = upper === undefined && layer.upperIsComplete;
     const known = layer.upperIsComplete ? upper : undefined;
-    const input = { rules, baseline, merged, upper: known, check, sink, checkTime };
-    const deletions = untouched ? [] : findDifference(input);
+    return writeDifference(part, untouched ? undefined : { merged, upper: known }, checkTime);
+  } finally {
+    for (const directory of held) directory.close();
+  }
+}
+
+/** Without the overlay's directories the whole working directory is read, and compared. */
+async function copyArchivedPart(layer: ArchivedLayer, part: PreparedPart, checkTime: () => void): Promise<Copied> {
+  const { rules, baseline } = part;
+  const { workingDirectory, limits } = rules;
+  if (workingDirectory === '') throw new Error('a whole file system can be sealed only with root on the host');
+  const files = openArchivedFiles(layer);
+  const segments = workingDirectory.split('/');
+  for (const depth of segments.keys()) {
+    const above = segments.slice(0, depth + 1).join('/');
+    if ((await files.kind(above)) !== 'directory') throw noDirectory(workingDirectory);
+  }
+  const known = sizeBelow(baseline.at(workingDirectory));
+  const contents = `${part.staged}.contents`;
+  mkdirSync(contents, { mode: 0o700 });
+  try {
+    const merged = await files.read(workingDirectory, (tar) =>
+      readArchivedTree(tar, {
+        contents,
+        leaves: rules.excluded,
+        keeps: rules.included,
+        bytes: limits.bytes + known.bytes,
+        entries: limits.files * looksPerFile + 2 * known.entries,
+        checkTime,
+      }),
+    );
+    if (merged === undefined) throw noDirectory(workingDirectory);
+    return writeDifference(part, { merged, upper: undefined }, checkTime);
+  } finally {
+    rmSync(contents, { recursive: true, force: true });
+  }
+}
+
+function sizeBelow(node: BaselineNode | undefined): { readonly bytes: number; readonly entries: number } {
+  const below = [...(node?.children.values() ?? [])].map(sizeBelow);
+  return {
+    bytes: below.reduce((sum, { bytes }) => sum + bytes, node?.entry.size ?? 0),
+    entries: below.reduce((sum, { entries }) => sum + entries, 1),
+  };
+}
+
+/** `places`: where to look; undefined: nothing was touched. */
+function writeDifference(
+  { staged, rules, baseline }: PreparedPart,
+  places: { merged: HeldDirectory; upper: HeldDirectory | undefined } | undefined,
+  checkTime: () => void,
+): Copied {
+  const check = createChangeCheck(rules, baseline);
+  const file = openSync(staged, 'wx', 0o600);
+  try {
+    const sink = createSubmissionWriter(file, checkTime);
+    const deletions =
+      places === undefined ? [] : findDifference({ rules, baseline, ...places, check, sink, checkTime });
     sink.end(deletions);
     return { bytes: check.bytes, files: check.files, deletions: deletions.length };
   } finally {
     closeSync(file);
-    for (const directory of held) directory.close();
   }
 }
 

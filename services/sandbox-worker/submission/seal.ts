@@ -57,7 +57,7 @@ export interface Sealer {
 }
 
 export interface SealDeps {
-  readonly engine: Pick<Engine, 'layer'>;
+  readonly engine: Pick<Engine, 'layer' | 'archived' | 'imageOf' | 'hasLayers'>;
   readonly manifests: Manifests;
   readonly threads: SubmissionThreads;
   /** Of this worker alone; emptied now. In the same file system as a local store. */
@@ -74,6 +74,9 @@ export function createSealer(deps: SealDeps): Sealer {
   const longestMs = timeoutMs + graceMs;
   rmSync(stagingDirectory, { recursive: true, force: true });
   mkdirSync(stagingDirectory, { recursive: true, mode: 0o700 });
+
+  const filesOf = async (id: string): Promise<SealOrder['layer']> =>
+    engine.hasLayers ? engine.layer(id) : { ...engine.archived(id), imageId: await engine.imageOf(id) };
 
   /** The thread is ready before the pause, and the digest is made after it. */
   const sealWith = (source: SealSource, order: SealOrder): Promise<SealedSubmission | InvalidSealing> =>
@@ -101,7 +104,7 @@ export function createSealer(deps: SealDeps): Sealer {
 
   return {
     async seal(source, rules, store, whole = false) {
-      const layer = await engine.layer(source.containerId);
+      const layer = await filesOf(source.containerId);
       const manifest = await manifests.of(layer.imageId);
       const staged = join(stagingDirectory, randomBytes(16).toString('hex'));
       const stagedWhole = `${staged}.whole`;

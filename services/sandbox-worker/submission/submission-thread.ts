@@ -12,16 +12,16 @@ export type SubmissionOrder =
 export type SubmissionNews = SealNews | ApplyNews;
 
 const port = parentPort as MessagePort;
-let go = (): void => {};
+let go = async (): Promise<void> => {};
 
 port.on('message', async (said: SubmissionOrder) => {
   try {
     if (said.kind === 'apply') say(await applySubmission(said.order));
-    else if (said.kind === 'go') go();
+    else if (said.kind === 'go') await go();
     else {
       const prepared = prepareSealing(said.order);
-      go = () => {
-        const copied = copyChanges(prepared);
+      go = async () => {
+        const copied = await copyChanges(prepared);
         say(copied);
         if (copied.kind === 'copied') say(digestsOf(said.order));
       };

@@ -21,11 +21,16 @@ export interface TarHeader {
   readonly linkName: BytePath;
 }
 
+/** A header that says when its file was written, in seconds; those of submissions never do. */
+export interface TimedHeader extends TarHeader {
+  readonly mtime?: number;
+}
+
 /**
  * The one way in which a submission writes a header: ustar, no times, no names of owners; what does not fit goes into an
  * extended header before it. The same header is the same bytes.
  */
-export function encodeHeader(header: TarHeader): Buffer {
+export function encodeHeader(header: TimedHeader): Buffer {
   const records: string[] = [];
   const short = (key: string, value: string): string => {
     if (value.length <= nameBytes) return value;
@@ -47,11 +52,11 @@ export function padding(size: number): Buffer {
   return Buffer.alloc((blockBytes - (size % blockBytes)) % blockBytes);
 }
 
-function encodeBlock({ name, type, mode, uid, gid, size, linkName }: TarHeader): Buffer {
+function encodeBlock({ name, type, mode, uid, gid, size, linkName, mtime = 0 }: TimedHeader): Buffer {
   const block = Buffer.alloc(blockBytes);
   block.write(name, 0, 'latin1');
   block.write(
-    `${octal(mode, 7)}\0${octal(uid, 7)}\0${octal(gid, 7)}\0${octal(size, 11)}\0${octal(0, 11)}\0`,
+    `${octal(mode, 7)}\0${octal(uid, 7)}\0${octal(gid, 7)}\0${octal(size, 11)}\0${octal(mtime, 11)}\0`,
     100,
     'latin1',
   );

@@ -25,9 +25,11 @@ const newFile = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | cons
 export interface TreeWriter {
   directory(path: BytePath, entry: Attributes): void;
   symlink(path: BytePath, entry: Attributes, target: BytePath): void;
-  file(path: BytePath, entry: Attributes): ContentTaker;
+  file(path: BytePath, entry: Attributes & Pick<TreeEntry, 'size'>): ContentTaker;
   /** Takes away what the image has at the path. */
   hide(path: BytePath): void;
+  /** To be called when all was written, where it is not there before. */
+  finish?(): Promise<void>;
   close(): void;
 }
 
@@ -104,6 +106,6 @@ export function createTreeWriter(root: string, baseline: Baseline, ground: Groun
   };
 }
 
-function twoThings(path: BytePath): InvalidSubmission {
+export function twoThings(path: BytePath): InvalidSubmission {
   return new InvalidSubmission('MALFORMED', path, 'a directory and something else, or changed and deleted, at once');
 }

@@ -24,6 +24,8 @@ export interface SessionSealerDeps {
   readonly meter: Pick<Meter, 'stoodStill'>;
   /** Whether this worker grades; a run at SHARED can be made by no other. */
   readonly grades: boolean;
+  /** Whether it has the containers' overlay directories, without which it can take no more than the working directory. */
+  readonly hasLayers: boolean;
 }
 
 /** Seals what a session has changed, by the rules of its sample. */
@@ -48,6 +50,10 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     const inPlace = runsInPlace(verification);
     if (inPlace && !deps.grades) {
       const message = `${sample.dataset}/${sample.sampleId} runs tests in the session itself (SHARED), and its worker does not grade`;
+      throw new DomainError('VERIFICATION_NOT_OFFERED', message);
+    }
+    if (!deps.hasLayers && (inPlace || needsWhole(verification))) {
+      const message = `${sample.dataset}/${sample.sampleId} has tests at FORK or SHARED, for which its worker needs root on its host`;
       throw new DomainError('VERIFICATION_NOT_OFFERED', message);
     }
     const rules = rulesOf(environment.workdir, verification);

@@ -125,6 +125,7 @@ export async function createWorkerVerifications(
       submissions,
       meter,
       grades: gradings !== undefined,
+      hasLayers: engine.hasLayers,
     }),
     validate,
     capabilities: gradings === undefined ? [] : ['verification'],

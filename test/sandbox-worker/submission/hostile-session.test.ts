@@ -104,6 +104,38 @@ describe('a submission is invalid', () => {
   });
 });
 
+describe('a submission that is sealed through the engine, as without root, is invalid', () => {
+  const sealArchived = (name: string, change: Partial<SubmissionRules> = {}) =>
+    all.seal(session, { workingDirectory: `/workspace/${name}`, ...change }, { archived: true });
+
+  test.each([
+    ['a FIFO', 'fifo', 'SPECIAL_FILE'],
+    ['a setuid file', 'setuid', 'SET_ID'],
+    ['a hole larger than the limit', 'sparse', 'TOO_MANY_BYTES'],
+    ['a file larger than the limit', 'huge', 'TOO_MANY_BYTES'],
+    ['more names than can be looked at', 'many', 'TOO_MANY_FILES'],
+    ['more directories than files are allowed', 'spread', 'TOO_MANY_FILES'],
+    ['a link instead of the working directory', 'as-link', 'WORKING_DIRECTORY'],
+    ['a link on the way to it', 'as-link/apt', 'WORKING_DIRECTORY'],
+    ['a file instead of it', 'as-file', 'WORKING_DIRECTORY'],
+    ['nothing there', 'not-there', 'WORKING_DIRECTORY'],
+  ])('with %s', async (_, name, reason) => {
+    expect(await sealArchived(name, { limits })).toMatchObject({ kind: 'invalid', finding: { reason } });
+  });
+
+  test('with a path that is too long, or deeper than any path can be', async () => {
+    expect(await sealArchived('long')).toMatchObject({ finding: { reason: 'PATH_TOO_LONG' } });
+    expect(await sealArchived('deep')).toMatchObject({ finding: { reason: 'TOO_DEEP' } });
+  });
+
+  test('and what was unreadable, linked or excluded is taken as ever', async () => {
+    for (const name of ['unreadable', 'links', 'setgid-directory']) {
+      expect(sealed(await sealArchived(name)).digest).toBe(sealed(await seal(name)).digest);
+    }
+    expect(sealed(await sealArchived('huge', { limits, exclude: ['*'] })).bytes).toBe(0);
+  });
+});
+
 describe('what is sealed', () => {
   test('has links that were never followed', async () => {
     const { digest } = sealed(await seal('links'));

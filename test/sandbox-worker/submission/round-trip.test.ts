@@ -84,6 +84,18 @@ describe('a submission', () => {
     await all.engine.remove(id);
   });
 
+  test.each([false, true])('applied through the engine gives the same, running already: %s', async (running) => {
+    const { id, applied } = await all.applyArchived(submission.digest, image.id, running);
+    expect(applied).toEqual({ kind: 'applied', files: submission.files, bytes: submission.bytes, restored: [] });
+    expect(await workspaceOf(id)).toEqual(await workspaceOf(session.id));
+    expect(sealed(await all.seal({ ...session, id })).digest).toBe(submission.digest);
+    await all.engine.remove(id);
+  });
+
+  test('sealed through the engine is the same', async () => {
+    expect(sealed(await all.seal(session, {}, { archived: true })).digest).toBe(submission.digest);
+  });
+
   test('is the same, sealed twice, and whether or not the upper directory says where to look', async () => {
     expect(sealed(await all.seal(session)).digest).toBe(submission.digest);
     expect(sealed(await all.seal(session, {}, { compareAll: true })).digest).toBe(submission.digest);

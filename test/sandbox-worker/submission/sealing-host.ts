@@ -45,6 +45,8 @@ export interface SealingHost {
     imageId: string,
     change?: Partial<SubmissionRules>,
   ): Promise<{ id: string; applied: Applied }>;
+  /** The same through the engine, as without root. */
+  applyArchived(digest: string, imageId: string, running: boolean): Promise<{ id: string; applied: Applied }>;
   /** A fresh container of the image with the submission in it, started. */
   apply(digest: string, imageId: string, change?: Partial<SubmissionRules>): Promise<{ id: string; applied: Applied }>;
 }
@@ -54,6 +56,8 @@ export interface SealOptions {
   readonly compareAll?: boolean;
   /** The whole file system too. */
   readonly whole?: boolean;
+  /** Through the engine, as without root. */
+  readonly archived?: boolean;
 }
 
 export async function createSealingHost(): Promise<SealingHost & { engine: Engine }> {
@@ -72,9 +76,12 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
     manifests,
     applier,
     session: (script, imageId) => host.report(script, { imageId, limits }),
-    async seal(session, change = {}, { compareAll = false, whole = false } = {}) {
+    async seal(session, change = {}, { compareAll = false, whole = false, archived = false } = {}) {
       const sealer = createSealer({
         engine: {
+          hasLayers: !archived,
+          archived: engine.archived,
+          imageOf: engine.imageOf,
           layer: async (id) => ({ ...(await engine.layer(id)), ...(compareAll ? { upperIsComplete: false } : {}) }),
         },
         manifests,
@@ -95,6 +102,15 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
       const { id } = await engine.run(host.spec(imageId, { limits }));
       const { merged } = await engine.layer(id);
       return { id, applied: await applier.apply(digest, { imageId, merged }, { ...openRules, ...change }) };
+    },
+    async applyArchived(digest, imageId, running) {
+      const staged = join(host.directory, `staged-${randomBytes(4).toString('hex')}`);
+      const made = await engine.create(host.spec(imageId, { limits }));
+      if (running) await made.start();
+      const place = { imageId, archived: engine.archived(made.id), staged };
+      const applied = await applier.apply(digest, place, openRules);
+      if (!running) await made.start();
+      return { id: made.id, applied };
     },
     async apply(digest, imageId, change = {}) {
       const applied: Applied[] = [];

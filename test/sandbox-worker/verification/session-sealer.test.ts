@@ -22,6 +22,7 @@ async function seal(baseImage: string) {
     submissions: () => createLocalSubmissionStore(runDirectory()),
     meter: { stoodStill() {} },
     grades: true,
+    hasLayers: true,
   });
   return (await sealer('p', 's', Assurance.UNSPECIFIED)).digests;
 }
