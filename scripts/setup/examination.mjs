@@ -127,7 +127,7 @@ function diskLimitsWithoutRoot(info) {
 
 function lookAtUser() {
   if (root) return ok('root');
-  const lacking = 'no forks, no verifications, no CPU time and memory of commands in shells';
+  const lacking = 'no forks, no tests at FORK or SHARED, no figures of commands in shells';
   return warning(`an ordinary user: ${lacking} (docs/without-root.md)`, 'sudo npm start');
 }
 

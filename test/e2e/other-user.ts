@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -31,6 +31,8 @@ export function obstacleToOtherUser(): string | undefined {
 export interface OtherUsersStack {
   readonly client: Client;
   readonly dataDir: string;
+  /** The first of them; another follows should it end. */
+  readonly workerPid: number;
   /** Stops in order, as Ctrl-C does. What it kept stays. */
   stop(): Promise<void>;
 }
@@ -42,13 +44,15 @@ export async function startOtherUsersStack(env: NonNullable<StackOptions['env']>
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   writeFileSync(join(dataDir, 'installation'), `${runId()}-${process.pid}-o`, { mode: 0o600 });
   const setup = { ...inject('setup'), dataDir, ...copiedPrograms(join(dataDir, 'programs')) };
+  copyKept('compiled', join(dataDir, 'compiled'));
+  copyKept('manifests', join(dataDir, 'worker/manifests'));
   spawnSync('chown', ['-R', `${uid}:${gid}`, dataDir]);
   const order: OtherStackOrder = { setup, dataDir, env };
   const child = spawn(setup.nodePath, ['--disable-warning=ExperimentalWarning', script, JSON.stringify(order)], {
     ...{ uid, gid, stdio: ['pipe', 'pipe', 'inherit'] },
     env: { PATH: process.env.PATH ?? '', HOME: dataDir, ASSAY_TEST_RUN: runId() },
   });
-  const { endpoint, key } = await firstLine(child);
+  const { endpoint, key, workerPid } = await firstLine(child);
   const client = createClient({ endpoint, apiKey: key });
   let stopped: Promise<void> | undefined;
   const end = async (): Promise<void> => {
@@ -60,6 +64,7 @@ export async function startOtherUsersStack(env: NonNullable<StackOptions['env']>
   return {
     client,
     dataDir,
+    workerPid,
     stop() {
       stopped ??= end();
       return stopped;
@@ -85,10 +90,22 @@ function copiedPrograms(directory: string): { guestPath: string; isolatedPath: s
   return { guestPath: copy(guestPath), isolatedPath: copy(isolatedPath) };
 }
 
-async function firstLine(child: ChildProcess): Promise<{ endpoint: string; key: string }> {
+interface Started {
+  readonly endpoint: string;
+  readonly key: string;
+  readonly workerPid: number;
+}
+
+/** What takes seconds to make and lies in the data directory of the set-up. */
+function copyKept(name: string, to: string): void {
+  const from = join(inject('setup').dataDir, name);
+  if (existsSync(from)) cpSync(from, to, { recursive: true });
+}
+
+async function firstLine(child: ChildProcess): Promise<Started> {
   if (child.stdout === null) throw new Error('it has no output');
   const lines = createInterface({ input: child.stdout });
-  for await (const line of lines) return JSON.parse(line) as { endpoint: string; key: string };
+  for await (const line of lines) return JSON.parse(line) as Started;
   throw new Error('the stack of another user did not start');
 }
 

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
 import { listContainers } from '../leftovers.ts';
 import { runId } from '../run.ts';
@@ -41,7 +41,7 @@ describe.skipIf(obstacle !== undefined)(`a worker without root${why}`, () => {
 
   test('tells what it cannot do by what is missing in its capabilities, and no limit that is not in force', async () => {
     const { capabilities } = await stack.client.server.info();
-    expect(capabilities).toEqual([]);
+    expect(capabilities).toEqual(['verification']);
     expect(session.info.limits).toEqual({ cpus: 1, memoryBytes: 128 * mebibyte, pids: 512 });
   });
 
@@ -101,10 +101,31 @@ if os.fork() == 0:
     expect(await Array.fromAsync(stack.client.sessions.list())).toHaveLength(1);
   });
 
+  test('comes back with its sessions after a kill -9', async () => {
+    const execution = session.execute('cat', { input: true });
+    await execution.stdin.write('before ');
+    process.kill(stack.workerPid, 'SIGKILL');
+    await vi.waitFor(() => expect(logOf(stack.dataDir, 'worker').match(/"msg":"ready"/g)).toHaveLength(2), 60_000);
+    await execution.stdin.write('after');
+    await execution.stdin.end();
+    expect(await execution.result()).toMatchObject({ reason: 'EXITED', stdoutBytes: 12 });
+    expect(String((await session.run('cat /workspace/file')).stdout)).toBe('x\n');
+  });
+
+  test('grades: failed, mended, passed, and a deletion counts', async () => {
+    await using task = await stack.client.sessions.create({ sample: { dataset: 'examples', id: 'hello-fix' } });
+    expect((await task.verify()).result).toMatchObject({ verdict: 'FAILED', assurance: 'ISOLATED' });
+    await task.run("sed -i 's/range(low, high))/range(low, high + 1))/' ranges.py");
+    expect((await task.verify()).result).toMatchObject({ verdict: 'PASSED', trainable: true });
+    await task.run('rm ranges.py');
+    expect((await task.verify()).result).toMatchObject({ verdict: 'FAILED' });
+  });
+
   test('leaves nothing behind when it is stopped, and nothing that its user could not remove', async () => {
     await stack.stop();
     expect(logOf(stack.dataDir, 'worker')).not.toContain('"level":50');
-    expect(readdirSync(join(stack.dataDir, 'worker/s'))).toEqual([]);
+    for (const slots of ['s', 'g', 'sealing']) expect(readdirSync(join(stack.dataDir, 'worker', slots))).toEqual([]);
+    expect(logOf(stack.dataDir, 'worker').match(/"msg":"ready"/g)).toHaveLength(2);
     expect(notOwnedBelow(stack.dataDir)).toEqual([]);
     const containers = await listContainers(inject('setup').dockerSocket);
     const ours = containers.filter(({ Labels }) => Labels['dev.assay.installation'] === `${runId()}-${process.pid}-o`);
