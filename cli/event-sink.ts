@@ -49,18 +49,23 @@ export function createOutlet(stream: Writable): (data: Uint8Array | string) => P
   return async (data) => {
     if (stream.destroyed || stream.errored) throw writeFailure(stream.errored);
     if (stream.write(data)) return;
-    // A stream that fails emits no drain; its error is told by whoever listens for it.
+    // A stream that fails emits no drain, and one to a file does not keep its error.
     const gone = new AbortController();
+    let told: Error | null = null;
     const onClose = () => gone.abort();
+    const onError = (error: Error) => {
+      told = error;
+      gone.abort();
+    };
     stream.once('close', onClose);
-    stream.once('error', onClose);
+    stream.once('error', onError);
     try {
       await once(stream, 'drain', { signal: gone.signal });
     } catch {
-      throw writeFailure(stream.errored);
+      throw writeFailure(told ?? stream.errored);
     } finally {
       stream.off('close', onClose);
-      stream.off('error', onClose);
+      stream.off('error', onError);
     }
   };
 }

@@ -53,9 +53,11 @@ export function toFailure(error: unknown): Failure {
   if (!(error instanceof AssayError)) {
     return new Failure(error instanceof Error ? (error.stack ?? error.message) : String(error), { reason: 'INTERNAL' });
   }
-  const { reason, metadata, message } = error;
+  const { reason, metadata } = error;
+  // What the server says to type knows more than we do.
+  const [message = '', type] = error.message.split('; type: ', 2);
   return new Failure(message, {
-    type: advice[reason],
+    type: type ?? advice[reason],
     exitCode: toErrorExitCode(error),
     reason,
     metadata,
@@ -75,8 +77,8 @@ const advice: Readonly<Record<string, string>> = {
   SESSION_NOT_FOUND: 'assay sessions ls',
   SESSION_ENDED: 'assay sessions create',
   EXECUTION_NOT_FOUND: 'assay logs <session>',
-  IMAGE_NOT_FOUND: "docker pull <image>, on the worker's host",
-  DATASET_NOT_FOUND: 'assay samples ls',
+  SHELL_NOT_FOUND: 'assay shells ls <session>, or assay shells open <session>',
+  DATASET_NOT_FOUND: 'assay samples ls, or assay run -- <command> where it is none',
   SAMPLE_NOT_FOUND: 'assay samples ls',
   IMAGE_BUILD_FAILED: 'assay samples build <dataset>/<sample>, to see all that is printed',
   SESSION_QUOTA: 'assay sessions ls, then assay sessions close <session>',

@@ -35,7 +35,6 @@ export function createProgram(context: Context): Command {
       writeErr: (text) => void context.stderr.write(text),
       outputError: (text, write) => write(text.replace(/^error: /, `${context.paint.red('assay:')} `)),
     })
-    .showHelpAfterError('  type: assay --help')
     .addHelpText('after', `${settings}\n${exitCodeHelp}`);
   addRunCommand(program, context);
   addExecCommand(program, context);
@@ -50,7 +49,14 @@ export function createProgram(context: Context): Command {
   addKeysCommand(program, context);
   addDoctorCommand(program, context);
   addInfoCommand(program, context);
+  pointToHelp(program, 'assay');
   return program;
+}
+
+/** Whoever mistypes a command is sent to the help of that command. */
+function pointToHelp(command: Command, words: string): void {
+  command.showHelpAfterError(`  type: ${words} --help`);
+  for (const below of command.commands) pointToHelp(below, `${words} ${below.name()}`);
 }
 
 function ownVersion(): string {

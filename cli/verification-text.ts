@@ -27,8 +27,10 @@ function renderTests({ tests, omittedTests }: VerificationResult): string {
   return omittedTests === 0 ? table : `${table}\n… and ${omittedTests} more`;
 }
 
-function nameOf({ name, outcome, message }: TestResultInfo): string {
+function nameOf({ name, role, outcome, message }: TestResultInfo): string {
   const said = message.trim().split('\n', 1)[0] ?? '';
+  // One that fails as it must is no news, and what it says would look like some.
+  if (role === 'sentinel_fail' && outcome === 'FAILED') return `${plain(name)} (as it must)`;
   if (outcome === 'PASSED' || said === '') return plain(name);
   return `${plain(name)}: ${plain(said.slice(0, messageCharacters))}`;
 }
@@ -44,7 +46,7 @@ function describeResult(info: VerificationInfo, result: VerificationResult): str
     ['reward', result.trainable ? String(result.reward) : `${result.reward}, not to be learnt from`],
     [
       'submission',
-      `${info.submission.files} changes, ${renderSize(info.submission.bytes)}, ${info.digests.submission}`,
+      `${info.submission.files} ${info.submission.files === 1 ? 'change' : 'changes'}, ${renderSize(info.submission.bytes)}, ${info.digests.submission}`,
     ],
     ['phases', phases.join(', ')],
     ['cpu', renderTime(result.cpuTimeMs)],

@@ -99,7 +99,7 @@ function describe(sample: SampleInfo): string {
     ['memory', limits.memoryBytes === undefined ? undefined : renderSize(limits.memoryBytes)],
     ['disk', limits.diskBytes === undefined ? undefined : renderSize(limits.diskBytes)],
     ['pids', limits.pids?.toString()],
-    ['network', sample.network.mode],
+    ['network', sample.network.mode.toLowerCase()],
     ['assurance', sample.assurance],
     ...sample.roles.map((role) => [role.role, describeRole(role)] as const),
     ['content', sample.contentDigest],

@@ -124,7 +124,7 @@ async function closeSessions(context: Context, ids: string[]): Promise<void> {
       closed.push(await session.close());
     } catch (error) {
       failure ??= error;
-      if (!(error instanceof AssayError) || error.reason !== 'SESSION_NOT_FOUND') break;
+      if (!(error instanceof AssayError) || error.transient) break;
     }
   }
   if (closed.length > 0) context.print(closed, () => closed.map((info) => `${info.id} ${info.state}`).join('\n'));

@@ -14,7 +14,8 @@ export interface Caller {
   close(): void;
 }
 
-export function createCaller(endpoint: string, options: PatienceOptions): Caller {
+export function createCaller(options: PatienceOptions): Caller {
+  const { endpoint } = options;
   const acquaintance: Acquaintance = { met: false, closed: false };
 
   async function attempt<T>(call: () => Promise<T>, mayRepeat: (failure: AssayError) => boolean): Promise<T> {

@@ -13,7 +13,7 @@ export interface ClientOptions {
   /** For https: certificates of authorities to trust beside those that Node does, as PEM. */
   ca?: string | readonly string[];
   /** An API key, `assay_<id>_<secret>`. */
-  apiKey?: string;
+  apiKey?: string | undefined;
   /** How long a call or stream is tried again after its server went away. 30 s unless given. */
   reconnectTimeoutMs?: number;
   /** The same while no server has answered yet. 5 s unless given. */
@@ -37,11 +37,12 @@ export interface Client extends Disposable {
 export function createClient(options: ClientOptions): Client {
   const endpoint = toOrigin(options.endpoint);
   const connection = createConnection(endpoint, {
-    apiKey: options.apiKey,
+    apiKey: toKey(options.apiKey),
     ca: typeof options.ca === 'string' ? [options.ca] : options.ca,
     traceparent: options.traceparent,
   });
-  const caller = createCaller(endpoint, {
+  const caller = createCaller({
+    endpoint,
     reconnectTimeoutMs: options.reconnectTimeoutMs ?? 30_000,
     connectTimeoutMs: options.connectTimeoutMs ?? Math.min(5_000, options.reconnectTimeoutMs ?? 5_000),
   });
@@ -60,6 +61,19 @@ export function createClient(options: ClientOptions): Client {
     close,
     [Symbol.dispose]: close,
   };
+}
+
+/** A key from a file often ends with its line. */
+function toKey(given: string | undefined): string | undefined {
+  const apiKey = given?.trim() || undefined;
+  if (apiKey === undefined || /^[\x21-\x7e]+$/.test(apiKey)) return apiKey;
+  throw new AssayError(
+    'INVALID_OPTION',
+    'the API key has characters that none has; give one such as assay_<id>_<secret>',
+    {
+      code: 'INVALID_ARGUMENT',
+    },
+  );
 }
 
 function toOrigin(endpoint: string): string {

@@ -27,7 +27,7 @@ export function readConnectionFailure(failure: ConnectError, endpoint: string): 
   if (codes.some((code) => noHttp2.test(code)))
     return lasting('WRONG_PROTOCOL', `${endpoint} offers no HTTP/2 in its TLS, which gRPC needs (${said})`);
   if (codes.some((code) => noTls.test(code)))
-    return lasting('WRONG_PROTOCOL', `${endpoint} does not speak TLS: its address may begin with http:// (${said})`);
+    return lasting('WRONG_PROTOCOL', `${endpoint} does not speak TLS: the address may begin with http:// (${said})`);
   return passing('CONNECTION_LOST', `the connection to ${endpoint} broke (${said})`);
 }
 

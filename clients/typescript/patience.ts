@@ -5,6 +5,8 @@ const firstDelayMs = 50;
 const longestDelayMs = 1000;
 
 export interface PatienceOptions {
+  /** Who is waited for. */
+  endpoint: string;
   /** How long to go on after something that worked stops working. */
   reconnectTimeoutMs: number;
   /** How long to go on while no server has answered this client yet: a wrong endpoint should be told soon. */
@@ -47,7 +49,7 @@ export function createPatience(options: PatienceOptions, acquaintance: Acquainta
       failingSince ??= now;
       const limitMs = acquaintance.met ? options.reconnectTimeoutMs : options.connectTimeoutMs;
       const leftMs = failingSince + limitMs - now;
-      if (leftMs <= 0) throw acquaintance.met ? failure : suspect(failure);
+      if (leftMs <= 0) throw acquaintance.met ? failure : suspect(failure, options.endpoint);
       // Jitter, so that the clients of a server that comes back do not all return at once.
       const pauseMs = Math.min(delayMs * (0.5 + Math.random() / 2), leftMs);
       delayMs = Math.min(delayMs * 2, longestDelayMs);
@@ -60,11 +62,12 @@ export function createPatience(options: PatienceOptions, acquaintance: Acquainta
 }
 
 /** What accepts connections and breaks them all is most likely another server than was meant. */
-function suspect(failure: AssayError): AssayError {
+function suspect(failure: AssayError, endpoint: string): AssayError {
   if (failure.reason !== 'CONNECTION_LOST') return failure;
   const { code, message, cause } = failure;
-  const guess =
-    'nothing there has spoken gRPC yet: a server with TLS has an address with https://, one without http://';
+  const guess = endpoint.startsWith('https:')
+    ? 'with TLS nothing answers there: the address may begin with http://'
+    : 'without TLS no gRPC is spoken there: the address may begin with https://, or be of something else';
   return new AssayError('WRONG_PROTOCOL', `${message}; ${guess}`, { code, cause });
 }
 

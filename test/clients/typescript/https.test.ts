@@ -79,7 +79,7 @@ test('an address with https of a server without TLS is told', async () => {
   const plain = await startDouble();
   expect(await failureAt(plain.replace('http:', 'https:'))).toMatchObject({
     reason: 'WRONG_PROTOCOL',
-    message: expect.stringContaining('http://'),
+    message: expect.stringContaining('may begin with http://'),
   });
 });
 
@@ -91,7 +91,7 @@ test.each([
   cleanups.push(() => proxy.stop());
   expect(await failureAt(proxy.endpoint.replace('https:', 'http:'))).toMatchObject({
     reason: 'WRONG_PROTOCOL',
-    message: expect.stringContaining('https://'),
+    message: expect.stringContaining('may begin with https://'),
   });
 });
 
