@@ -61,7 +61,9 @@ async function run(
   const [separator, ...rest] = args.slice(1);
   if (separator !== undefined && separator !== '--' && separator.startsWith('-')) {
     const found = `found ${separator} behind the sample; expected options before it, and -- before a command`;
-    throw usageFailure(found, `assay run ${separator} ${args[0]}`);
+    const end = rest.indexOf('--');
+    const [before, behind] = end < 0 ? [rest, []] : [rest.slice(0, end), rest.slice(end)];
+    throw usageFailure(found, ['assay run', separator, ...before, args[0], ...behind].join(' '));
   }
   const command = separator === '--' ? rest : args.slice(1);
   if (command.length > 0 || options.command !== undefined) {

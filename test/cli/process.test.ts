@@ -1,5 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
@@ -20,7 +21,11 @@ afterEach(async () => {
 });
 
 /** Starts the real command in a directory that is not the checkout, against a double. */
-async function start(args: string[], execution: NonNullable<DoubleServices['execution']>) {
+async function start(
+  args: string[],
+  execution: NonNullable<DoubleServices['execution']>,
+  stdout: 'pipe' | number = 'pipe',
+) {
   const closed: string[] = [];
   const server = await startServerDouble({
     session: {
@@ -36,7 +41,8 @@ async function start(args: string[], execution: NonNullable<DoubleServices['exec
   const child = spawn(process.execPath, [assay, ...args], {
     cwd: tmpdir(),
     env: { ...process.env, ASSAY_ENDPOINT: server.endpoint, ASSAY_API_KEY: 'assay_a_b' },
-  });
+    stdio: ['pipe', stdout, 'pipe'],
+  }) as ChildProcessWithoutNullStreams;
   cleanups.push(() => child.kill('SIGKILL'));
   return { child, closed, ended: endOf(child) };
 }
@@ -123,4 +129,19 @@ test('a command that ends while stdin stays open ends the process', async () => 
     },
   });
   expect(await ended).toEqual({ code: 3, stderr: '' });
+});
+
+test('a file that takes no more is told', async () => {
+  const full = openSync('/dev/full', 'w');
+  cleanups.push(() => closeSync(full));
+  const execution = {
+    async *execute() {
+      yield started();
+      yield output('stdout', 0, piece);
+      yield finished(piece.length, 0, 0);
+    },
+    cancelExecution: () => ({}),
+  };
+  const { ended } = await start(['run', '--no-stdin', '--', 'yes', 'y'], execution, full);
+  expect(await ended).toEqual({ code: 125, stderr: expect.stringContaining('ENOSPC') });
 });

@@ -193,13 +193,19 @@ test.each([
   [['run', '-c', 'x', '--', 'y'], /found both -c and a command/],
   [['run', '--memory', 'much', '--', 'x'], /Give a size such as 512m/],
   [['run', '-o', 'xml', '--', 'x'], /Allowed choices are text, json/],
-  [['sessions', 'get'], /missing required argument/],
+  [['run', 'a/b', '-o', 'json', '--', 'ls'], /type: assay run -o json a\/b -- ls\n/],
+  [['sessions', 'get'], /missing required argument 'session'\n {2}type: assay sessions get --help/],
   [['nonsense'], /unknown command/],
 ])('%j is wrong usage: exit code 2 and what to type', async (args, message) => {
   const ended = await runCaptured(args, 'http://127.0.0.1:1');
   expect(ended.code).toBe(2);
   expect(ended.stderr).toMatch(message);
   expect(ended.stderr).toContain('type: ');
+});
+
+test('--version tells that of the command', async () => {
+  const { stdout, code } = await runCaptured(['--version'], 'http://127.0.0.1:1');
+  expect([stdout.toString(), code]).toEqual([expect.stringMatching(/^\d+\.\d+\.\d+\n$/), 0]);
 });
 
 test('without a server: exit code 125, what was found and what to type, also as JSON', async () => {

@@ -1,6 +1,12 @@
+import { Code } from '@connectrpc/connect';
 import { afterEach, expect, test } from 'vitest';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
-import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
+import {
+  type DoubleServices,
+  refusal,
+  type ServerDouble,
+  startServerDouble,
+} from '../clients/typescript/server-double.ts';
 import { runCaptured } from './captured-terminal.ts';
 
 const servers: ServerDouble[] = [];
@@ -41,6 +47,21 @@ test('sessions create prints the id alone', async () => {
   const made = await runCaptured(['sessions', 'create', '-e', 'A=1', '--ttl', '5m'], endpoint);
   expect(made).toMatchObject({ code: 0, stderr: '' });
   expect(made.stdout.toString()).toBe('ses_1\n');
+});
+
+test('sessions close tells what was closed, and then of the one that could not be', async () => {
+  const endpoint = await serve({
+    session: {
+      getSession({ sessionId }) {
+        if (sessionId === 'ses_2') throw refusal('SESSION_NOT_FOUND', Code.NotFound);
+        return { session: { sessionId, state: SessionState.READY } };
+      },
+      closeSession: ({ sessionId }) => ({ session: { sessionId, state: SessionState.CLOSED } }),
+    },
+  });
+  const ended = await runCaptured(['sessions', 'close', 'ses_1', 'ses_2', 'ses_3'], endpoint);
+  expect(ended.stdout.toString()).toBe('ses_1 CLOSED\nses_3 CLOSED\n');
+  expect(ended).toMatchObject({ code: 125, stderr: expect.stringContaining('SESSION_NOT_FOUND') });
 });
 
 test('fork prints the id of the fork alone, and passes on what is to be different', async () => {

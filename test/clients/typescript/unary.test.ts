@@ -59,7 +59,7 @@ test('a refusal is told with its reason, code and metadata', async () => {
   });
 });
 
-test('the key travels as a bearer token with every call', async () => {
+test('the key travels as a bearer token with every call, without the end of its line', async () => {
   let seen: string | null = null;
   const client = await connect(
     {
@@ -70,7 +70,7 @@ test('the key travels as a bearer token with every call', async () => {
         },
       },
     },
-    'assay_id_secret',
+    'assay_id_secret\n',
   );
   expect(await Array.fromAsync(client.sessions.list())).toEqual([]);
   expect(seen).toBe('Bearer assay_id_secret');
@@ -137,6 +137,10 @@ test('a server that comes back on the same port is found again by the same clien
   const second = await startServerDouble(services, Number(new URL(first.endpoint).port));
   cleanups.push(() => second.stop());
   await expect(asked).resolves.toMatchObject({ id: 'ses_1' });
+});
+
+test('a key that cannot be one is refused', () => {
+  expect(() => createClient({ endpoint: 'http://127.0.0.1:1', apiKey: 'a b' })).toThrow(/assay_<id>_<secret>/);
 });
 
 test('an endpoint that is no address is refused with an example', () => {
