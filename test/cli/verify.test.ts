@@ -24,6 +24,7 @@ const tests = [
     outcome: TestOutcome.PASSED,
     duration: { seconds: 0n, nanos: 12_000_000 },
   },
+  { name: 'the impossible', role: 'sentinel_fail', outcome: TestOutcome.FAILED, message: 'expected 7' },
 ];
 const result = (verdict: Verdict) => ({
   verdict,
@@ -56,6 +57,7 @@ test('verify prints the tests and the verdict, and exits with 1 where it failed'
     /^OUTCOME +ROLE +TIME +TEST\nFAILED +fail_to_pass +- +the sum\ufffd\[31m: expected 6\n/,
   );
   expect(stdout.toString()).toMatch(/PASSED +pass_to_pass +12 ms +the count\n/);
+  expect(stdout.toString()).toMatch(/FAILED +sentinel_fail +- +the impossible \(as it must\)\n/);
   expect(stdout.toString()).toMatch(/verdict +FAILED\nreason +it was found out\n/);
   expect(stderr.toString()).toMatch(/ver_1 running \(preparing\)\n/);
   expect(code).toBe(1);
