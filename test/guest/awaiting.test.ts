@@ -16,7 +16,6 @@ let guest: GuestProcess;
 
 beforeAll(async () => {
   build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
 });
 afterAll(() => build.remove());
 beforeEach(async () => {

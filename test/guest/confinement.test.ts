@@ -19,7 +19,6 @@ let guest: GuestProcess;
 
 beforeAll(async () => {
   build = await createGuestBuild();
-  await build.make(`${build.directory}/guest`);
 });
 afterAll(() => build.remove());
 afterEach(() => guest.stop());

@@ -58,7 +58,6 @@ export function useGuestContainer(): () => GuestContainer {
   let guest: GuestContainer;
   beforeAll(async () => {
     build = await createGuestBuild();
-    await build.make(`${build.directory}/guest`);
     guest = await startGuestContainer(build);
     await guest.worker.frame(type.SYNCED);
   });

@@ -1,8 +1,9 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { inject } from 'vitest';
 import { runDirectory } from '../run.ts';
 import { createTestWorker, type TestWorker } from './test-worker.ts';
 
@@ -10,7 +11,9 @@ export const run = promisify(execFile);
 export const SECRET = '0123456789abcdef'.repeat(4);
 
 export interface GuestBuild {
+  /** Has the guest that set-up built, which the services run too. */
   readonly directory: string;
+  /** Builds something else of its sources there. */
   make(target: string, ...variables: string[]): Promise<string>;
   remove(): Promise<void>;
 }
@@ -22,17 +25,20 @@ export interface GuestProcess {
   stop(): Promise<void>;
 }
 
-/** A directory of its own to build the guest in. */
+/** A directory that every user may read, with the guest in it. */
 export async function createGuestBuild(): Promise<GuestBuild> {
-  await run('gcc', ['--version']).catch(() => {
-    throw new Error('gcc was not found; the guest is tested as built here: type `apt-get install gcc make libc6-dev`');
-  });
   const directory = await mkdtemp(join(runDirectory(), 'guest-'));
   await chmod(directory, 0o755);
+  await copyFile(inject('setup').guestPath, join(directory, 'guest'));
   const sources = join(import.meta.dirname, '../../guest');
   return {
     directory,
     make: async (target, ...variables) => {
+      await run('gcc', ['--version']).catch(() => {
+        throw new Error(
+          'gcc was not found, which builds what tests the guest: type `apt-get install gcc make libc6-dev`',
+        );
+      });
       const { stdout } = await run('make', ['-C', sources, `BUILD=${directory}`, ...variables, target]);
       return stdout;
     },

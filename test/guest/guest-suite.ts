@@ -18,7 +18,6 @@ export function useGuest(): SuiteGuest {
   let guest: GuestProcess;
   beforeAll(async () => {
     build = await createGuestBuild();
-    await build.make(`${build.directory}/guest`);
   });
   afterAll(() => build.remove());
   beforeEach(async () => {
