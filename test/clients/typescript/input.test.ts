@@ -19,6 +19,7 @@ interface Sink {
 /** A double of `cat >/dev/null; echo ok`: takes part of some pieces, and loses some answers on the way back. */
 async function connect(loseAnswers: boolean): Promise<{ session: Session; sink: Sink }> {
   const sink: Sink = { taken: [], size: 0, ended: Promise.withResolvers<void>() };
+  let lostInARow = 0;
   const server = await startServerDouble({
     session: { getSession: () => ({ session: { sessionId: 'ses_1' } }) },
     execution: {
@@ -35,7 +36,9 @@ async function connect(loseAnswers: boolean): Promise<{ session: Session; sink: 
         sink.taken.push(Buffer.from(part));
         sink.size += part.length;
         if (end && sink.size === Number(offset) + data.length) sink.ended.resolve();
-        if (loseAnswers && randomInt(3) === 0) throw unavailable();
+        // Never so often that the client would be right to give up.
+        lostInARow = loseAnswers && lostInARow < 3 && randomInt(3) === 0 ? lostInARow + 1 : 0;
+        if (lostInARow > 0) throw unavailable();
         return { nextOffset: BigInt(sink.size) };
       },
       closeInput() {
