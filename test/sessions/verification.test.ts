@@ -16,6 +16,7 @@ import { createNatsJobQueue } from '../../services/shared/store/nats-job-queue.t
 import { createNatsResultStore } from '../../services/shared/store/nats-result-store.ts';
 import { createNatsSampleReader } from '../../services/shared/store/nats-sample-store.ts';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
+import { createRecordBucket } from '../../services/shared/store/record-bucket.ts';
 import { createNatsSubmissionObjects } from '../../services/shared/store/submission-objects.ts';
 import type { VerificationStore } from '../../services/shared/store/verification-store.ts';
 import { reasonOf } from './reason.ts';
@@ -33,6 +34,7 @@ let content = '';
 
 const inPlaceId = 'ver_01h455vb4pex5vsknk084sn02t';
 const joblessId = 'ver_01h455vb4pex5vsknk084sn02q';
+const ended = ['v', 'w', 'x'].map((last) => `ver_01h455vb4pex5vsknk084sn02${last}`);
 const digest = (letter: string): string => `sha256:${letter.repeat(64)}`;
 const jobs = () => createNatsJobQueue(service.broker);
 
@@ -70,6 +72,15 @@ async function recordForgotten(): Promise<void> {
   const claimed = { inPlaceWorkerId: 'wrk-gone', claim: 'of the dead' };
   const records = [{ verification: inPlace, ...claimed }, { verification: { verificationId: joblessId, status } }];
   for (const each of records) await store.create(create(VerificationRecordSchema, { project: 'other', ...each }));
+  const bucket = createRecordBucket(service.broker, 'assay_verifications', VerificationRecordSchema);
+  for (const [index, verificationId] of ended.entries()) {
+    const verification = { verificationId, status: VerificationStatus.COMPLETED };
+    const claim = index === 1 ? 'of a worker' : '';
+    const record = create(VerificationRecordSchema, { project: 'other', verification, claim });
+    // But for the first one nothing is published: its writer died just then, or the broker.
+    if (index === 0) await store.create(record);
+    else await bucket.compareAndSet(`other.${verificationId}`, record, 0);
+  }
 }
 
 async function start(more: { force?: boolean; requestId?: string } = {}): Promise<Verification> {
@@ -276,4 +287,13 @@ test('tests that run in the session itself end in an error of ours where the ses
   const found = async () => (await store.get('other', inPlaceId))?.value.verification;
   const result = { verdict: Verdict.INFRA_ERROR, trainable: false };
   await expect.poll(found).toMatchObject({ status: VerificationStatus.ERROR, result });
+});
+
+test('an end that nobody was told of is told, once, and those that workers wrote are left to their jobs', async () => {
+  const { streams } = await service.broker.js.jetstreamManager(false);
+  const times = async () => {
+    const { state } = await streams.info('ASSAY_EVENTS', { subjects_filter: 'assay.events.other.>' });
+    return ended.map((id) => state.subjects?.[`assay.events.other.verification.${id}`]);
+  };
+  await expect.poll(times, { timeout: 30_000 }).toEqual([1, undefined, 1]);
 });

@@ -9,6 +9,7 @@ import type { VerificationChange } from '../../shared/verification/verification-
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { sessionOf } from '../session/session-view.ts';
+import { startSweeping } from './sweeping.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
 export interface JobKeeperDeps {
@@ -27,9 +28,6 @@ const quietMs = 5_000;
  * lost it. Ends those whose tests were to run in a session that is gone. Any number of instances may do that; a job that is queued twice is done once. Returns what ends it.
  */
 export function keepJobs({ verifications, queue, sessions, everyMs, log }: JobKeeperDeps): () => void {
-  let stopped = false;
-  let timer: NodeJS.Timeout | undefined;
-
   /** Its tests were to run in a session that has ended, on a worker that may never come back to say so. */
   const isHopeless = async ({ project, inPlaceWorkerId, verification }: VerificationRecord): Promise<boolean> => {
     if (inPlaceWorkerId === '') return false;
@@ -39,10 +37,10 @@ export function keepJobs({ verifications, queue, sessions, everyMs, log }: JobKe
     });
     return session === undefined || isTerminal(sessionOf(session).state);
   };
-  const sweep = async (): Promise<void> => {
+  const sweep = async (isStopped: () => boolean): Promise<void> => {
     for (const { value, writtenAtMs } of [...verifications.all()]) {
       const { verificationId, status } = verificationOf(value);
-      if (stopped || isFinal(status) || Date.now() - writtenAtMs < quietMs) continue;
+      if (isStopped() || isFinal(status) || Date.now() - writtenAtMs < quietMs) continue;
       if (await isHopeless(value)) {
         await verifications.change(value.project, verificationId, withoutSession(value));
         continue;
@@ -53,18 +51,11 @@ export function keepJobs({ verifications, queue, sessions, everyMs, log }: JobKe
       await queue.publish(value.project, verificationId, inPlaceWorkerId);
     }
   };
-  const again = (): void => {
-    sweep()
-      .catch((error) => log.warn({ err: error }, 'verifications could not be looked through for missing jobs'))
-      .finally(() => {
-        if (!stopped) timer = setTimeout(again, everyMs);
-      });
-  };
-  void verifications.whenWarm().then(() => stopped || again());
-  return () => {
-    stopped = true;
-    clearTimeout(timer);
-  };
+  return startSweeping({
+    ready: verifications.whenWarm(),
+    ...{ sweep, everyMs },
+    onError: (error) => log.warn({ err: error }, 'verifications could not be looked through for missing jobs'),
+  });
 }
 
 function withoutSession(record: VerificationRecord): VerificationChange {

@@ -21,6 +21,8 @@ export interface VerificationDirectory {
   /** Undefined: there is one with this id. */
   create(record: VerificationRecord): Promise<VerificationRecord | undefined>;
   change(project: string, verificationId: string, what: VerificationChange): Promise<VerificationRecord>;
+  /** Publishes the event of a record unless the stream has it. Says whether it is there now. */
+  announceMissing(stored: Stored<VerificationRecord>): Promise<boolean>;
   /** Calls back on every change that is seen. Returns what ends that. */
   subscribe(project: string, verificationId: string, listener: (record: VerificationRecord) => void): () => void;
   whenWarm(): Promise<void>;
@@ -63,6 +65,7 @@ export function createVerificationDirectory(
       if (stored === undefined) throw noVerification(verificationId);
       return noted(stored);
     },
+    announceMissing: async (stored) => (await store.isAnnounced(stored)) || store.announce(stored),
     subscribe: (project, verificationId, listener) =>
       view.subscribe(verificationKey(project, verificationId), ({ value }) => listener(value)),
     whenWarm: () => view.whenWarm(),

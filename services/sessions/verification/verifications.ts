@@ -11,6 +11,7 @@ import type { SessionDirectory } from '../session/session-directory.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { keepEvents } from './event-keeper.ts';
 import { keepJobs } from './job-keeper.ts';
 import { createVerificationLister } from './list-verifications.ts';
 import { createRegrader } from './regrade-submission.ts';
@@ -47,6 +48,11 @@ export function openVerifications(deps: VerificationsDeps): VerificationServiceD
     onUnqueued: (error, id) => log.warn({ verification_id: id, err: error }, 'a job could not be queued; it will be'),
   });
   const { sealMs } = limits;
+  const everyMs = deps.sweepMs;
+  const sweeps = [
+    keepJobs({ verifications, queue, sessions, everyMs, log }),
+    keepEvents({ verifications, everyMs, log }),
+  ];
   return {
     ...{ verifications, sessions, nowMs },
     views: createVerificationViews(createNatsResultReader(broker)),
@@ -54,6 +60,8 @@ export function openVerifications(deps: VerificationsDeps): VerificationServiceD
     regrade: createRegrader({ verifications, once, isKept: createNatsSubmissionLookup(broker), provide, nowMs }),
     list: createVerificationLister(verifications, tokens),
     watch: createVerificationWatcher(verifications),
-    close: keepJobs({ verifications, queue, sessions, everyMs: deps.sweepMs, log }),
+    close() {
+      for (const end of sweeps) end();
+    },
   };
 }

@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
+import { isMessageNotFound } from '@nats-io/jetstream/internal';
 import { KvWatchInclude } from '@nats-io/kv';
 import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
 import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
@@ -8,9 +9,11 @@ import { forAgents } from '../verification/agent-view.ts';
 import { change } from '../verification/verification-change.ts';
 import { verificationOf } from '../verification/verification-status.ts';
 import type { Broker } from './broker.ts';
+import { eventStream } from './bucket-spec.ts';
 import { createRecordBucket } from './record-bucket.ts';
 import { repeatable } from './repeatable.ts';
 import type { Stored } from './session-store.ts';
+import { storeUnavailable } from './store-error.ts';
 import type { VerificationStore } from './verification-store.ts';
 
 export interface NatsVerificationStoreOptions {
@@ -32,13 +35,27 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
   const { broker, onEventLost } = options;
   const bucket = createRecordBucket(broker, bucketName, VerificationRecordSchema);
 
+  const subjectOf = ({ project, verification }: VerificationRecord): string =>
+    `assay.events.${project}.verification.${verification?.verificationId}`;
+  const isAnnounced = async (stored: Stored<VerificationRecord>): Promise<boolean> => {
+    const query = { last_by_subj: subjectOf(stored.value) };
+    try {
+      const { streams } = await broker.js.jetstreamManager(false);
+      const last = await repeatable(broker, () => streams.getMessage(eventStream.name, query));
+      const event = last === null ? undefined : fromBinary(EventSchema, last.data).event;
+      return event?.case === 'verificationChanged' && event.value.revision >= BigInt(stored.revision);
+    } catch (error) {
+      if (isMessageNotFound(error as Error)) return false;
+      throw storeUnavailable(error);
+    }
+  };
   const announce = async (stored: Stored<VerificationRecord>): Promise<boolean> => {
     const { project } = stored.value;
     const verification = verificationOf(stored.value);
     const id = verification.verificationId;
     const value = { verification: forAgents(verification), revision: BigInt(stored.revision) };
     const event = create(EventSchema, { time: timestampNow(), project, event: { case: 'verificationChanged', value } });
-    const subject = `assay.events.${project}.verification.${id}`;
+    const subject = subjectOf(stored.value);
     const msgID = `${id}.${stored.revision}`;
     try {
       await repeatable(broker, () => broker.js.publish(subject, toBinary(EventSchema, event), { msgID }));
@@ -50,6 +67,7 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
   };
   return {
     announce,
+    isAnnounced,
     async create(record) {
       const key = verificationKey(record.project, verificationOf(record).verificationId);
       const stored = await bucket.compareAndSet(key, record, 0);

@@ -14,6 +14,8 @@ export interface VerificationStore {
   change(project: string, verificationId: string, what: VerificationChange): Promise<Changed | undefined>;
   /** Publishes the event of the record as it is, under the same message id as before. Says whether that worked. */
   announce(stored: Stored<VerificationRecord>): Promise<boolean>;
+  /** Whether the stream of events has that of the record as it is, or a later one. */
+  isAnnounced(stored: Stored<VerificationRecord>): Promise<boolean>;
   /** Every record, as a complete and fresh answer of the store. */
   all(): Promise<VerificationRecord[]>;
   /** Calls back for every write from now on, until it is stopped. A lost connection may leave some out. */
