@@ -199,7 +199,7 @@ export declare type SampleEnvironment = Message<"assay.v1.SampleEnvironment"> & 
   workingDirectory: string;
 
   /**
-   * The user of its processes.
+   * What uid 1000, the user of its processes, is called.
    *
    * @generated from field: string user = 3;
    */

@@ -9,6 +9,8 @@ export interface SandboxImage {
   readonly env: Readonly<Record<string, string>>;
   readonly workingDirectory: string;
   readonly home: string;
+  /** What uid 1000, which sessions run as, is called. */
+  readonly users: readonly string[];
 }
 
 /** What a session's container is made of. */

@@ -5,7 +5,7 @@ import { deriveImage, readyLabel, workspace } from './derived-image.ts';
 import type { SandboxImage } from './engine.ts';
 import { engineFailed, isAbsent, saidBy, statusOf } from './engine-failure.ts';
 import { withIdleContainer } from './idle-container.ts';
-import { findHome } from './user-database.ts';
+import { findHome, findNames } from './user-database.ts';
 
 const passwdLimit = 1024 * 1024;
 const remembered = 1024;
@@ -68,12 +68,12 @@ async function exists(docker: Docker, id: string): Promise<boolean> {
 
 async function prepare(docker: Docker, info: Docker.ImageInspectInfo): Promise<SandboxImage> {
   try {
-    const home = isLabelledReady(info) ? await readHome(docker, info.Id) : undefined;
-    if (home !== undefined) return describe(info, info.Id, home);
+    const user = isLabelledReady(info) ? await readUser(docker, info.Id) : undefined;
+    if (user !== undefined) return describe(info, info.Id, user);
     const id = await deriveImage(docker, info);
-    const derivedHome = await readHome(docker, id);
-    if (derivedHome === undefined) throw new Error('the derived image has no entry for uid 1000');
-    return describe(info, id, derivedHome);
+    const derivedUser = await readUser(docker, id);
+    if (derivedUser === undefined) throw new Error('the derived image has no entry for uid 1000');
+    return describe(info, id, derivedUser);
   } catch (error) {
     if (error instanceof DomainError || statusOf(error) !== undefined) throw engineFailed('preparing an image', error);
     const message = `image ${info.RepoTags?.[0] ?? info.Id} cannot hold a session: ${saidBy(error)}`;
@@ -85,14 +85,17 @@ function isLabelledReady(info: Docker.ImageInspectInfo): boolean {
   return info.Config.Labels?.[readyLabel] === '1' && Object.keys(info.Config.Volumes ?? {}).length === 0;
 }
 
-function readHome(docker: Docker, imageId: string): Promise<string | undefined> {
+type User = Pick<SandboxImage, 'home' | 'users'>;
+
+function readUser(docker: Docker, imageId: string): Promise<User | undefined> {
   return withIdleContainer(docker, imageId, {}, async (container) => {
     const passwd = await readRegularFile(container, '/etc/passwd', passwdLimit);
-    return passwd && findHome(passwd.content);
+    const home = passwd && findHome(passwd.content);
+    return home === undefined ? undefined : { home, users: findNames(passwd?.content ?? '') };
   });
 }
 
-function describe(info: Docker.ImageInspectInfo, id: string, home: string): SandboxImage {
+function describe(info: Docker.ImageInspectInfo, id: string, user: User): SandboxImage {
   const env: Record<string, string> = {};
   for (const entry of info.Config.Env ?? []) {
     const equals = entry.indexOf('=');
@@ -100,5 +103,5 @@ function describe(info: Docker.ImageInspectInfo, id: string, home: string): Sand
   }
   const directory = info.Config.WorkingDir ?? '';
   const workingDirectory = directory.startsWith('/') && directory !== '/' ? directory : workspace;
-  return { id, env, workingDirectory, home };
+  return { id, env, workingDirectory, ...user };
 }

@@ -22,6 +22,12 @@ export function findHome(passwd: string): string | undefined {
   return undefined;
 }
 
+/** The names of uid 1000. */
+export function findNames(passwd: string): string[] {
+  const entries = passwd.split('\n').map((line) => line.split(':'));
+  return entries.flatMap(([name = '', , uid]) => (uid === String(sessionUser.uid) ? [name] : []));
+}
+
 /** Takes the user that has uid 1000, whatever its name, or adds `agent`. */
 export function withSessionUser(passwd: string, group: string): UserDatabase {
   const { uid, gid, name } = sessionUser;

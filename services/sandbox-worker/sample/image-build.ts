@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join, posix } from 'node:path';
+import { defaultUser } from '../../shared/sample/environment-schema.ts';
 import { imageRecipe } from '../../shared/sample/image-recipe.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { Engine } from '../docker/engine.ts';
-import { type ImageBuilder, marked } from '../docker/image-builder.ts';
+import { BuildStepError, type ImageBuilder, marked } from '../docker/image-builder.ts';
 import { type FetchOptions, fetchSource } from '../image/fetch-source.ts';
 import { buildContext, type ContextPart, sampleParts } from './build-context.ts';
 
@@ -37,6 +38,7 @@ export async function buildImage(
   try {
     const sources = await fetchAll(deps, folder, fetched, said, signal);
     const environment = await makeEnvironment(deps, folder, { mark, images: ground, said }, signal);
+    checkUser(folder, (await deps.engine.image(environment)).users);
     return await deps.builder.build({
       context: buildContext(codeParts(folder, sources, mark)),
       dockerfile: 'Dockerfile',
@@ -98,6 +100,14 @@ async function makeEnvironment(
   const ready = await engine.image(id);
   if (ready.id !== id) images.push(ready.id);
   return ready.id;
+}
+
+/** Sessions run as uid 1000: another user would be a promise that nobody keeps. */
+function checkUser({ sample: { environment } }: SampleFolder, users: readonly string[]): void {
+  const { user, setup } = environment;
+  if (users.includes(user) || (user === defaultUser && setup === undefined)) return;
+  const message = `environment.user: found ${user}, and uid 1000, which sessions run as, is ${users.join(' or ')} in the image`;
+  throw new BuildStepError(`${message}; expected that name, or an image that calls it ${user}`);
 }
 
 function codeParts(folder: SampleFolder, sources: readonly ContextPart[], mark: string): ContextPart[] {

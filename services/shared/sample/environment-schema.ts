@@ -3,6 +3,9 @@ import { environmentVariables, line, list, number, object, relativePath, shaped,
 
 const mebibyte = 2 ** 20;
 
+/** What uid 1000 is called where an image has no name for it. */
+export const defaultUser = 'agent';
+
 /** Where the code runs. Without `image` and `dockerfile` it is the server's base image. */
 export const environmentSchema = object({
   image: line(512, 'an image such as debian:12').optional(),
@@ -13,7 +16,8 @@ export const environmentSchema = object({
   workdir: shaped(/^(\/[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}){1,8}$/, 'an absolute path such as /workspace').default(
     '/workspace',
   ),
-  user: shaped(/^[a-z_][a-z0-9_-]{0,31}$/, "a user's name").default('agent'),
+  /** What uid 1000 is called, which sessions run as: the build finds out whether it is. */
+  user: shaped(/^[a-z_][a-z0-9_-]{0,31}$/, "a user's name").default(defaultUser),
   env: environmentVariables().default({}),
   cpus: number(0.05, 64, 'a number of cores').optional(),
   memory: size(16 * mebibyte, 2 ** 40).optional(),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { findHome, withSessionUser } from '../../../services/sandbox-worker/docker/user-database.ts';
+import { findHome, findNames, withSessionUser } from '../../../services/sandbox-worker/docker/user-database.ts';
 
 const root = 'root:x:0:0:root:/root:/bin/sh';
 
@@ -18,6 +18,12 @@ describe('the home of uid 1000', () => {
   test('is unknown in an empty, short or odd file', () => {
     for (const text of ['', '\n\n', '1000', 'u:x:1000:1000', ':::::::']) expect(findHome(text)).toBeUndefined();
   });
+});
+
+test('the names of uid 1000 are all that it has, and no other', () => {
+  const two = 'node:x:1000:1000::/home/node:/bin/sh\nme:x:1000:5::/me:/bin/sh\nx:1000:1:1::/:/\n';
+  expect(findNames(`${root}\n${two}`)).toEqual(['node', 'me']);
+  expect(findNames(root)).toEqual([]);
 });
 
 describe('adding the session user', () => {

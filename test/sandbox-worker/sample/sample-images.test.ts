@@ -137,6 +137,19 @@ describe("a sample's image", () => {
     );
   });
 
+  test.each([
+    ['another user', { user: 'root', setup: 'true' }],
+    ['nobody', { user: 'nobody-here' }],
+  ])('is not built where its user is %s, and says what uid 1000 is called', async (_, environment) => {
+    const sample = await newSample(environment);
+    await expect(imagesWith({ manifests: unread }).images.ensure(sample)).rejects.toMatchObject({
+      reason: 'IMAGE_BUILD_FAILED',
+      message: expect.stringContaining(
+        `environment.user: found ${environment.user}, and uid 1000, which sessions run as, is agent`,
+      ),
+    });
+  });
+
   test('that cannot be built says why with the end of its log, keeps the log, and leaves nothing', async () => {
     const sample = await newSample(
       { setup: 'echo first; echo "the reason" >&2; exit 3' },
