@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import type { ContainerCgroups, ExecutionCgroup } from '../../../services/sandbox-worker/cgroup/execution-cgroup.ts';
 import { createExecutionCgroups } from '../../../services/sandbox-worker/cgroup/execution-cgroups.ts';
 import { createScratchHost, log, mebibyte, nothingLeft, type Reported } from '../docker/scratch-host.ts';
@@ -46,18 +46,21 @@ async function place(workload: string): Promise<Placed> {
 }
 
 async function ended({ execution }: Placed): Promise<void> {
-  await vi.waitFor(() => expect(execution.populated()).toBe(false), { timeout: 10_000, interval: 5 });
+  await expect.poll(() => execution.populated(), { interval: 5 }).toBe(false);
 }
 
 describe.runIf(cgroups.kind === 'v1')('on a host with cgroup v1', () => {
   test('a kill reaches children that called setsid, double-forked or ignore TERM', async () => {
+    // It is up when all that have it open have closed it, and so have set their traps.
     const placed = await place(`
-      setsid sh -c 'trap "" TERM; sleep 1000 & sleep 1000 & wait' &
-      ( ( trap "" TERM; sleep 1000 ) & )
+      exec 3> /run/assay/up
+      setsid sh -c 'trap "" TERM; exec 3>&-; sleep 1000 & sleep 1000 & wait' &
+      ( ( trap "" TERM; exec 3>&-; sleep 1000 ) & )
+      exec 3>&-
       sleep 1000 &
-      echo up > /run/assay/up; wait`);
+      wait`);
     const { execution, engine, id, pid } = placed;
-    await vi.waitFor(() => expect(execution.kill(0)).toBeGreaterThanOrEqual(5), { interval: 5 });
+    await expect.poll(() => execution.kill(0), { interval: 5 }).toBeGreaterThanOrEqual(5);
     expect(await execution.remove()).toBe(false);
     expect(execution.kill(sigterm)).toBeGreaterThanOrEqual(5);
     expect(execution.populated()).toBe(true);
@@ -72,7 +75,7 @@ describe.runIf(cgroups.kind === 'v1')('on a host with cgroup v1', () => {
   test('a fork bomb ends and the container lives', async () => {
     const placed = await place(`echo up > /run/assay/up; exec python3 -c '${bomb}'`);
     const { execution, engine, id, pid } = placed;
-    await vi.waitFor(() => expect(execution.kill(0)).toBeGreaterThan(40), { interval: 5 });
+    await expect.poll(() => execution.kill(0), { interval: 5 }).toBeGreaterThan(40);
     expect(execution.kill(sigkill)).toBeGreaterThan(40);
     await ended(placed);
     expect(await engine.pid(id)).toBe(pid);

@@ -22,9 +22,16 @@ function run(change = {}): Promise<RunningContainer> {
   return engine.run(host.spec(imageId, change));
 }
 
+/** Once the program itself runs: for a moment after its start the process is still the engine's, without the filter. */
+async function runProgram(change = {}): Promise<RunningContainer> {
+  const running = await run(change);
+  await expect.poll(() => readFileSync(`/proc/${running.pid}/cmdline`, 'utf8')).toBe('/bin/sleep\0infinity\0');
+  return running;
+}
+
 describe('a running container', () => {
   test('has no capability, no new privileges, no network, a filter and the session user', async () => {
-    const { id, pid } = await run();
+    const { id, pid } = await runProgram();
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
     expect(status).toMatch(/^CapEff:\t0+$/m);
     expect(status).toMatch(/^CapBnd:\t0+$/m);
@@ -39,7 +46,7 @@ describe('a running container', () => {
   });
 
   test('carries its limits, its labels and its secret, and sees the slot read-only', async () => {
-    const { id, pid } = await run({ secretHex: 'ab'.repeat(32) });
+    const { id, pid } = await runProgram({ secretHex: 'ab'.repeat(32) });
     const info = await host.docker.getContainer(id).inspect();
     expect(info.HostConfig).toMatchObject({
       Memory: 256 * mebibyte,

@@ -1,4 +1,5 @@
-import { statfsSync } from 'node:fs';
+import { existsSync, readdirSync, statfsSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { acceptsStorageOpt } from '../../../services/sandbox-worker/docker/disk-limit-probe.ts';
 import { createEngine } from '../../../services/sandbox-worker/docker/docker-engine.ts';
@@ -13,6 +14,7 @@ import {
 } from './scratch-host.ts';
 
 const host = createScratchHost();
+const disks = join(host.directory, 'disks');
 
 afterAll(async () => {
   expect(await host.close()).toEqual(nothingLeft);
@@ -26,7 +28,6 @@ test('a disk filler meets ENOSPC in /tmp, in /workspace and in HOME, and space c
       rm $place/fill
     done
     echo after > /workspace/after && cat /workspace/after`;
-  const before = statfsSync(host.directory);
   const { id, pid, said, engine } = await host.report(script);
   expect(said.match(/No space left on device/g)).toHaveLength(3);
   for (const place of ['/tmp', '/workspace', '/home/agent']) {
@@ -41,9 +42,8 @@ test('a disk filler meets ENOSPC in /tmp, in /workspace and in HOME, and space c
   await engine.resume(id);
   await engine.remove(id);
   expect(boundLoopFiles().filter((file) => file.startsWith(host.directory))).toEqual([]);
-  const after = statfsSync(host.directory);
-  expect((before.bavail - after.bavail) * after.bsize).toBeLessThan(512 * mebibyte);
-}, 30_000);
+  expect(existsSync(disks) ? readdirSync(disks) : []).toEqual([]);
+});
 
 test('many small files run into the limit, not into the host', async () => {
   const script = `
@@ -58,7 +58,7 @@ test('many small files run into the limit, not into the host', async () => {
   expect(made).toBeLessThan(20_000);
   expect(said).toContain('gone');
   await engine.remove(id);
-}, 30_000);
+});
 
 test('what the engine wrote into the layer at creation is still there, with its owner', async () => {
   // A working directory that the image lacks is made by the engine at creation, in the layer that the disk covers.
@@ -76,7 +76,7 @@ test('what the engine wrote into the layer at creation is still there, with its 
   } finally {
     await host.docker.getImage(imageId).remove();
   }
-}, 30_000);
+});
 
 test('an engine that cannot limit a disk refuses to run unless the operator accepts it', async () => {
   const command = ['/bin/sleep', 'infinity'];
@@ -90,7 +90,9 @@ test('an engine that cannot limit a disk refuses to run unless the operator acce
 });
 
 test('the probe of storage-opt leaves no image and no container', async () => {
-  const names = async () => (await host.docker.listImages({ filters: { reference: ['assay/probe'] } })).length;
   expect(typeof (await acceptsStorageOpt(host.docker))).toBe('boolean');
-  expect(await names()).toBe(0);
+  const images = await host.docker.listImages({ filters: { reference: ['assay/probe'] } });
+  // Another run may be at its own.
+  const ours = images.flatMap(({ RepoTags }) => RepoTags ?? []).filter((name) => name.includes(`:p${process.pid}-`));
+  expect(ours).toEqual([]);
 });

@@ -1,15 +1,6 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import {
-  chmodSync,
-  chownSync,
-  createReadStream,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-} from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import Docker from 'dockerode';
@@ -57,6 +48,8 @@ export function baseImage(): string {
   return inject('setup').baseImage;
 }
 
+const reportCommand = ['/bin/sh', '-c', '{ . /run/assay/script\n} >/run/assay/report 2>&1; exec sleep infinity'];
+
 export function createScratchHost(): ScratchHost {
   const directory = mkdtempSync(join(runDirectory(), 'engine-test-'));
   // Sandboxed processes reach the slot through a bind mount, but the tests' own tools by path.
@@ -64,6 +57,8 @@ export function createScratchHost(): ScratchHost {
   const installation = `${runId()}-${randomBytes(6).toString('hex')}`;
   const docker = new Docker({ socketPath, host: undefined });
   const disks = join(directory, 'disks');
+  /** One for all reports, since to find out what the host can do takes a while. */
+  let reporting: Promise<Engine> | undefined;
 
   const engine: ScratchHost['engine'] = async (options = {}) => {
     const made = createEngine({ socketPath, log, templateDirectory: join(directory, 'templates'), ...options });
@@ -96,13 +91,20 @@ export function createScratchHost(): ScratchHost {
     engine,
     spec,
     async report(script, change) {
-      const command = ['/bin/sh', '-c', `{ ${script}\n} >/run/assay/report 2>&1; exec sleep infinity`];
-      const made = await engine({ command });
+      reporting ??= engine({ command: reportCommand });
+      const made = await reporting;
       const image = await made.image(change?.imageId ?? baseImage());
       const wanted = spec(image.id, { ...change, imageId: image.id });
-      const said = text(createReadStream(join(wanted.slotDirectory, 'report')));
-      const { id, pid } = await made.run(wanted);
-      return { id, pid, said: await said, slot: wanted.slotDirectory, engine: made };
+      writeFileSync(join(wanted.slotDirectory, 'script'), script);
+      // Not by a stream of our own: opening a FIFO takes one of this process's few threads until somebody writes.
+      const reader = spawn('cat', [join(wanted.slotDirectory, 'report')], { stdio: ['ignore', 'pipe', 'ignore'] });
+      try {
+        const said = text(reader.stdout);
+        const { id, pid } = await made.run(wanted);
+        return { id, pid, said: await said, slot: wanted.slotDirectory, engine: made };
+      } finally {
+        reader.kill('SIGKILL');
+      }
     },
     async close() {
       const containers = await docker.listContainers({

@@ -46,6 +46,8 @@ export async function createGradingHost(poolSize = 0): Promise<GradingHost> {
   const { host, manifests, store } = sealing;
   const { guestPath, isolatedPath, baseImage } = inject('setup');
   const engine = await host.engine();
+  // Where it was never made it takes seconds, which would be the first test's.
+  await manifests.of((await engine.image(baseImage)).id);
   const slots = createGradingSlots({ dataDirectory: host.directory, guestPath, isolatedPath, libraryPath });
   const { installation } = host;
   const made = createGradingContainers({ engine, slots, installation, log });

@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { createThreadPool, type ThreadPool } from '../../../services/sandbox-worker/submission/thread-pool.ts';
 
 interface Named {
@@ -30,7 +30,7 @@ test('a thread is used again while it is wanted, and two work side by side', asy
 test('a thread that nobody needs for a while is ended, and a new one does the next work', async () => {
   const pool = poolOf(1);
   const first = await nameIn(pool);
-  await vi.waitFor(async () => expect(await nameIn(pool)).not.toBe(first), { timeout: 30_000, interval: 50 });
+  await expect.poll(() => nameIn(pool)).not.toBe(first);
   await pool.close();
 });
 
