@@ -16,7 +16,8 @@ beforeAll(async () => {
 const rows = (judged: { tests: readonly { name: string; status: string; role: string | undefined }[] }) =>
   judged.tests.map(({ role, status }) => `${role} ${status}`);
 
-describe('examples/hello-fix', () => {
+// Side by side, since a grading waits for its containers most of its time; each of them then takes longer.
+describe.concurrent('examples/hello-fix', { timeout: 180_000 }, () => {
   test('fails just the tests that it is about, as it is', async () => {
     const judged = await gradeSample(folder, image, 'true');
     expect(judged).toMatchObject({ verdict: 'FAILED', trainable: true, assurance: 'ISOLATED' });
