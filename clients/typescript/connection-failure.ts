@@ -14,7 +14,8 @@ export interface ConnectionFailure {
 export function readConnectionFailure(failure: ConnectError, endpoint: string): ConnectionFailure {
   const causes = causesOf(failure);
   const codes = causes.map(({ code }) => code);
-  const said = failure.rawMessage;
+  // OpenSSL's own words; its message has addresses and lines of C around them.
+  const said = causes.find(({ reason }) => typeof reason === 'string')?.reason ?? failure.rawMessage;
   // One that broke while it was read from says the same words, and may have carried something.
   if (causes.some(({ code, syscall }) => unreachable.has(code) && (syscall === 'connect' || syscall === 'getaddrinfo')))
     return { ...passing('SERVER_UNREACHABLE', `no server answers at ${endpoint} (${said})`), unsent: true };
@@ -56,6 +57,7 @@ function lasting(reason: ConnectionFailure['reason'], message: string): Connecti
 interface Cause {
   readonly code: string;
   readonly syscall?: unknown;
+  readonly reason?: unknown;
 }
 
 /** An error, its causes, and those that a name with several addresses fails with. */

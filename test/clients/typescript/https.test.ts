@@ -100,7 +100,7 @@ test('a server of HTTP/1.1 is told, with TLS and without', async () => {
   const secure = await listen(https.createServer({ key, cert }));
   expect(await failureAt(`https://127.0.0.1:${secure}`, certificate.authority)).toMatchObject({
     reason: 'WRONG_PROTOCOL',
-    message: expect.stringContaining('HTTP/2'),
+    message: expect.stringMatching(/HTTP\/2.*\(tlsv1 alert no application protocol\)$/),
   });
   const plain = await listen(http.createServer());
   expect(await failureAt(`http://127.0.0.1:${plain}`)).toMatchObject({ reason: 'WRONG_PROTOCOL' });
