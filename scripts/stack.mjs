@@ -153,11 +153,21 @@ async function untilHealthy(endpoint, children, ms, signal) {
     );
     if (healthy) return;
     if (signal?.aborted) throw new SetupFailure('interrupted before it was ready');
+    const misconfigured = children.find((child) => child.misconfigured);
+    if (misconfigured) throw badSettings(misconfigured);
     const failing = children.filter((child) => child.quickEnds >= 5);
     if (failing.length > 0) throw notReady(failing);
     await sleep(50);
   }
   throw notReady(children);
+}
+
+/** What it said last: a line for each bad setting. */
+function badSettings({ name, log }) {
+  const lines = log.lastLines(100);
+  const heading = lines.findLastIndex((line) => line.endsWith('bad configuration:'));
+  const found = heading < 0 ? lines.slice(-5) : lines.slice(heading + 1);
+  return new SetupFailure(`${name} was given what it cannot use\n${found.join('\n')}`, 'less docs/settings.md');
 }
 
 function notReady(children) {

@@ -5,6 +5,8 @@ import { findProgram } from '../setup/program.mjs';
 
 const longestDelayMs = 1000;
 const healthyAfterMs = 1000;
+/** EX_CONFIG: how a service ends that finds a bad setting. */
+const badSetting = 78;
 
 /**
  * A process that is started again whenever it ends, until it is told to halt. It gets TERM from the kernel when this
@@ -18,6 +20,7 @@ export function createChild({ name, program, args, env, log, terminal }) {
   let quickEnds = 0;
   let asked = false;
   let restarts = 0;
+  let misconfigured = false;
 
   function launch() {
     timer = undefined;
@@ -33,10 +36,11 @@ export function createChild({ name, program, args, env, log, terminal }) {
     const began = Date.now();
     let ended = false;
     asked = false;
-    const onEnd = () => {
+    const onEnd = (code) => {
       if (ended) return;
       ended = true;
       process_ = undefined;
+      misconfigured = code === badSetting;
       if (!wanted) return;
       quickEnds = asked || Date.now() - began > healthyAfterMs ? 0 : quickEnds + 1;
       restarts++;
@@ -54,6 +58,10 @@ export function createChild({ name, program, args, env, log, terminal }) {
     },
     get restarts() {
       return restarts;
+    },
+    /** Whether it ended because of a setting, which starting it again does not mend. */
+    get misconfigured() {
+      return misconfigured;
     },
     /** How often in a row it ended within a second of its start, and nobody here had asked for it. */
     get quickEnds() {

@@ -212,5 +212,5 @@ try {
 } catch (error) {
   const message = error instanceof ConfigError || error instanceof DomainError ? error.message : (error as Error).stack;
   process.stderr.write(`sandbox-worker: ${message}\n`);
-  process.exit(1);
+  process.exit(error instanceof ConfigError ? ConfigError.exitCode : 1);
 }

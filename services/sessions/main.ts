@@ -24,6 +24,7 @@ try {
     process.exit(1);
   });
 } catch (error) {
-  process.stderr.write(`${error instanceof ConfigError ? error.message : (error as Error).stack}\n`);
-  process.exit(1);
+  const misconfigured = error instanceof ConfigError;
+  process.stderr.write(`${misconfigured ? error.message : (error as Error).stack}\n`);
+  process.exit(misconfigured ? ConfigError.exitCode : 1);
 }

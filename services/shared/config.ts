@@ -17,7 +17,10 @@ export function readConfig<Shape extends z.ZodRawShape>(
   throw new ConfigError(`bad configuration:\n${lines.join('\n')}`);
 }
 
-export class ConfigError extends Error {}
+export class ConfigError extends Error {
+  /** How a process ends with it, EX_CONFIG: starting it again would mend nothing. */
+  static readonly exitCode = 78;
+}
 
 /** A whole number within bounds, from text. */
 export function wholeNumber(min: number, max: number): z.ZodType<number, string | undefined> {

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { startStack } from '../../scripts/stack.mjs';
 import { runDirectory } from '../run.ts';
 import { type NatsProcess, startNats } from '../shared/store/nats-process.ts';
 import { adminKey } from './running-service.ts';
@@ -38,12 +39,20 @@ test('every bad setting is named at once', async () => {
     ASSAY_LIMIT_COMMAND_BYTES: '-1',
     ASSAY_LOG_LEVEL: 'loud',
   });
-  expect((await exited)[0]).toBe(1);
+  expect((await exited)[0]).toBe(78);
   for (const name of ['ASSAY_LISTEN', 'ASSAY_NATS_URL', 'ASSAY_NATS_AUTH_FILE', 'ASSAY_WORKER_TOKEN_FILE']) {
     expect(said()).toContain(`  ${name}: expected`);
   }
   expect(said()).toContain('ASSAY_LIMIT_COMMAND_BYTES: expected at least 1 (found: "-1")');
   expect(said()).toContain('ASSAY_LOG_LEVEL');
+});
+
+test('a stack with bad settings does not start, and names one of them', async () => {
+  const bad = { worker: { ASSAY_DEFAULT_CPUS: '-1' }, sessions: { ASSAY_LIMIT_TTL_SECONDS: 'for ever' } };
+  const starting = startStack({ setup: inject('setup'), dataDir: join(directory, 'stack'), env: bad });
+  await expect(starting).rejects.toThrow(
+    /^(worker|sessions) was given what it cannot use\n {2}ASSAY_\w+: expected .*\n {2}type: less docs\/settings\.md$/,
+  );
 });
 
 test.each(['SIGTERM', 'SIGINT'] as const)('%s stops it with exit status 0 and no secret in its log', async (signal) => {
