@@ -12,35 +12,57 @@ beforeAll(async () => {
 });
 afterAll(() => stack?.stop());
 
+/** Something that goes on until it is told to stop. */
+interface Work<Outcome> {
+  /** Resolves when it has got on from now, or is over. */
+  gotOn(): Promise<unknown>;
+  finish(): Promise<Outcome>;
+}
+
 /** Kills a service again and again, half of the time a few milliseconds after a command was sent. */
-async function killAgainAndAgain(name: ChildName, commandSent: () => Promise<void>): Promise<void> {
+async function killAgainAndAgain(name: ChildName, commands: Commands, others: Work<unknown>[]): Promise<void> {
   for (let count = 0; count < kills; count++) {
+    // Each kill interrupts what has got over the last: who comes back to a server that is always down gives up some time.
+    await Promise.all([commands, ...others].map((work) => work.gotOn()));
     if (count % 2 === 0) {
-      await commandSent();
+      await commands.sent();
       await delay(Math.random() * 6);
     } else {
       await delay(Math.random() * 400);
     }
-    // The next kill may come while it starts, but each must end a process of its own.
-    const before = stack.stack.restarts(name);
-    while (!stack.stack.kill(name)) await delay(5);
-    while (stack.stack.restarts(name) === before) await delay(5);
-    await stack.stack.ready();
+    await stack.replace(name);
   }
 }
 
+/** Tells whoever waits that something has happened. */
+function createBell() {
+  let next = Promise.withResolvers<void>();
+  return {
+    get rung() {
+      return next.promise;
+    },
+    ring() {
+      next.resolve();
+      next = Promise.withResolvers();
+    },
+  };
+}
+
+interface Commands extends Work<number> {
+  sent(): Promise<unknown>;
+}
+
 /** Runs short commands until told to stop; each leaves a line in a file and a code of its own. */
-function runCommands(session: Session): { sent(): Promise<void>; finish(): Promise<number> } {
+function runCommands(session: Session): Commands {
   let stop = false;
-  let announce = Promise.withResolvers<void>();
+  const [sent, ended] = [createBell(), createBell()];
   const work = (async () => {
     let count = 0;
     for (; !stop; count++) {
       const run = session.run(
         `echo ${count} >>/tmp/ran; echo out ${count}; echo err ${count} >&2; exit ${count % 100}`,
       );
-      announce.resolve();
-      announce = Promise.withResolvers();
+      sent.ring();
       const { exitCode, reason, stdout, stderr, gaps } = await run;
       expect([reason, exitCode, String(stdout), String(stderr), gaps]).toEqual([
         'EXITED',
@@ -49,11 +71,13 @@ function runCommands(session: Session): { sent(): Promise<void>; finish(): Promi
         `err ${count}\n`,
         [],
       ]);
+      ended.ring();
     }
     return count;
   })();
   return {
-    sent: () => Promise.race([announce.promise, work.then(() => undefined)]),
+    sent: () => Promise.race([sent.rung, work]),
+    gotOn: () => Promise.race([ended.rung, work]),
     finish() {
       stop = true;
       return work;
@@ -62,7 +86,19 @@ function runCommands(session: Session): { sent(): Promise<void>; finish(): Promi
 }
 
 /** Follows a command that prints numbered lines until a file appears; every line must come once and in order. */
-async function followLines(session: Session): Promise<number> {
+function followLines(session: Session): Work<number> {
+  const got = createBell();
+  const work = readLines(session, got.ring);
+  return {
+    gotOn: () => Promise.race([got.rung, work]),
+    async finish() {
+      await session.run('touch /tmp/enough');
+      return work;
+    },
+  };
+}
+
+async function readLines(session: Session, got: () => void): Promise<number> {
   const script = `
 import os, sys, time
 n = 0
@@ -84,14 +120,16 @@ print("last", n)`;
       else if (line === String(next)) next++;
       else throw new Error(`line ${JSON.stringify(line)} where ${next} was expected`);
     }
+    got();
   }
   expect(last).toBe(`last ${next}`);
   return next;
 }
 
 /** Writes random input until told to stop; the program's hash of it must be ours. */
-function writeInput(session: Session): { finish(): Promise<void> } {
+function writeInput(session: Session): Work<void> {
   let stop = false;
+  const taken = createBell();
   const work = (async () => {
     const hash = createHash('sha256');
     const execution = session.execute('sha256sum', { input: true });
@@ -104,11 +142,13 @@ function writeInput(session: Session): { finish(): Promise<void> } {
       const data = randomBytes(1 + Math.floor(Math.random() * 100_000));
       hash.update(data);
       await execution.stdin.write(data);
+      taken.ring();
     }
     await execution.stdin.end();
     expect(await output).toBe(`${hash.digest('hex')}  -\n`);
   })();
   return {
+    gotOn: () => Promise.race([taken.rung, work]),
     finish() {
       stop = true;
       return work;
@@ -122,11 +162,10 @@ describe.each(['worker', 'sessions'] as const)(`${kills} times kill -9 of the %s
     const commands = runCommands(session);
     const lines = followLines(session);
     const input = writeInput(session);
-    await killAgainAndAgain(name, commands.sent);
+    await killAgainAndAgain(name, commands, [lines, input]);
     const ran = await commands.finish();
     await input.finish();
-    await session.run('touch /tmp/enough');
-    expect(await lines).toBeGreaterThan(1_000);
+    expect(await lines.finish()).toBeGreaterThan(1_000);
     const inFile = String((await session.run('cat /tmp/ran')).stdout);
     expect(inFile).toBe(Array.from({ length: ran }, (_, index) => `${index}\n`).join(''));
     expect(stack.stack.restarts(name)).toBeGreaterThanOrEqual(kills);
@@ -141,8 +180,7 @@ describe('kill -9 of the broker', () => {
     for (let count = 0; count < 5; count++) {
       const made = await stack.client.keys.create({ scopes: ['AGENT'], description: `key ${count}` });
       await session.update({ labels: { kept: String(count) } });
-      stack.stack.kill('nats');
-      await stack.stack.ready();
+      await stack.replace('nats');
       expect((await session.refresh()).labels).toEqual({ kept: String(count) });
       const ids = [];
       for await (const key of stack.client.keys.list()) ids.push(key.id);
