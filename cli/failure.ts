@@ -57,7 +57,7 @@ export function toFailure(error: unknown): Failure {
   // What the server says to type knows more than we do.
   const [message = '', type] = error.message.split('; type: ', 2);
   return new Failure(message, {
-    type: type ?? advice[reason],
+    type: (type ?? advice[reason])?.replace('<scope>', metadata.scope ?? '<scope>'),
     exitCode: toErrorExitCode(error),
     reason,
     metadata,
@@ -73,7 +73,7 @@ const advice: Readonly<Record<string, string>> = {
   WRONG_PROTOCOL: 'ASSAY_ENDPOINT=http://host:port assay …, or https:// where there is TLS',
   UNIMPLEMENTED: 'ASSAY_ENDPOINT=http://host:port assay …, with the address of an Assay server',
   UNAUTHENTICATED: 'ASSAY_API_KEY=assay_… assay …',
-  SCOPE_MISSING: 'assay keys create --scope agent, with an admin key',
+  SCOPE_MISSING: 'assay keys create --scope <scope>, with an admin key; then ASSAY_API_KEY=assay_… assay …',
   SESSION_NOT_FOUND: 'assay sessions ls',
   SESSION_ENDED: 'assay sessions create',
   EXECUTION_NOT_FOUND: 'assay logs <session>',

@@ -49,8 +49,9 @@ function describeResult(info: VerificationInfo, result: VerificationResult): str
       `${info.submission.files} ${info.submission.files === 1 ? 'change' : 'changes'}, ${renderSize(info.submission.bytes)}, ${info.digests.submission}`,
     ],
     ['phases', phases.join(', ')],
-    ['cpu', renderTime(result.cpuTimeMs)],
-    ['peak memory', renderSize(result.peakMemoryBytes)],
+    // Not told to an agent's key.
+    ['cpu', result.cpuTimeMs === 0 ? undefined : renderTime(result.cpuTimeMs)],
+    ['peak memory', result.peakMemoryBytes === 0 ? undefined : renderSize(result.peakMemoryBytes)],
     ['attempts', info.attempts > 1 ? String(info.attempts) : undefined],
     ...result.notes.map((note) => ['note', plain(note)] as const),
     ['verification', info.id],

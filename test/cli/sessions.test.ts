@@ -64,6 +64,18 @@ test('sessions close tells what was closed, and then of the one that could not b
   expect(ended).toMatchObject({ code: 125, stderr: expect.stringContaining('SESSION_NOT_FOUND') });
 });
 
+test('a key without the scope is told which one to make', async () => {
+  const endpoint = await serve({
+    session: {
+      listSessions() {
+        throw refusal('SCOPE_MISSING', Code.PermissionDenied, { scope: 'grader' });
+      },
+    },
+  });
+  const ended = await runCaptured(['sessions', 'ls'], endpoint);
+  expect(ended.stderr).toMatch(/\n {2}type: assay keys create --scope grader, with an admin key/);
+});
+
 test('fork prints the id of the fork alone, and passes on what is to be different', async () => {
   const asked: unknown[] = [];
   const endpoint = await serve({
