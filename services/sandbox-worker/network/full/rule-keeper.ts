@@ -55,7 +55,7 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
   return {
     async try() {
       // In a network namespace that goes with the program.
-      for (const each of all) await runWithInput('unshare', ['--net', `${each}-restore`], wanted[each]);
+      for (const each of all) await runWithInput('unshare', ['--net', `${each}-restore`, '-w', '10'], wanted[each]);
     },
     ensure: () =>
       inTurn(async () => {
