@@ -17,6 +17,7 @@ enum {
 	CHECK_MAX_MS = 2000,
 	SIGNS_NEEDED = 2,
 	INTERRUPT_EVERY_MS = 20,
+	ZSH_INTERRUPT_EVERY_MS = 200,
 	OPENING_MAX_MS = 30000,
 	DESCRIPTORS_MAX = 256,
 };
@@ -76,13 +77,19 @@ void shell_watch_nothing(struct shell *s)
 	s->check_at = s->interrupt_at = 0;
 }
 
+/* A zsh that is leaving its loops for one signal when the next comes may leave too many, and then does nothing any more. */
+static int64_t interrupt_again(const struct shell *s, int64_t now)
+{
+	return now + (s->dialect == DIALECT_ZSH ? ZSH_INTERRUPT_EVERY_MS : INTERRUPT_EVERY_MS);
+}
+
 void shell_interrupt(struct shell *s)
 {
 	if (s->pid <= 0)
 		return;
 	kill(s->pid, shell_interrupt_signal(s->dialect)); /* before anything that the worker says next */
 	s->interrupted = true;
-	s->interrupt_at = now_ms() + INTERRUPT_EVERY_MS;
+	s->interrupt_at = interrupt_again(s, now_ms());
 	due(s->interrupt_at);
 }
 
@@ -161,7 +168,7 @@ void shells_turn(void)
 			continue;
 		if (s->interrupt_at != 0 && now >= s->interrupt_at) {
 			kill(s->pid, shell_interrupt_signal(s->dialect));
-			s->interrupt_at = now + INTERRUPT_EVERY_MS;
+			s->interrupt_at = interrupt_again(s, now);
 		}
 		if (s->check_at != 0 && now >= s->check_at)
 			check(s, now);
