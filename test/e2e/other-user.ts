@@ -1,6 +1,17 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -45,6 +56,7 @@ export async function startOtherUsersStack(env: NonNullable<StackOptions['env']>
   writeFileSync(join(dataDir, 'installation'), `${runId()}-${process.pid}-o`, { mode: 0o600 });
   const setup = { ...inject('setup'), dataDir, ...copiedPrograms(join(dataDir, 'programs')) };
   copyKept('compiled', join(dataDir, 'compiled'));
+  giveCompiled(join(dataDir, 'compiled'));
   copyKept('manifests', join(dataDir, 'worker/manifests'));
   spawnSync('chown', ['-R', `${uid}:${gid}`, dataDir]);
   const order: OtherStackOrder = { setup, dataDir, env };
@@ -88,6 +100,14 @@ function copiedPrograms(directory: string): { guestPath: string; isolatedPath: s
   };
   copy(join(dirname(guestPath), 'netdoor'));
   return { guestPath: copy(guestPath), isolatedPath: copy(isolatedPath) };
+}
+
+/** Node keeps what it compiled in a directory for each user, with the user's number at its end. */
+function giveCompiled(directory: string): void {
+  if (!existsSync(directory)) return;
+  for (const name of readdirSync(directory).filter((each) => each.endsWith('-0'))) {
+    renameSync(join(directory, name), join(directory, `${name.slice(0, -1)}${uid}`));
+  }
 }
 
 interface Started {
