@@ -7,6 +7,8 @@ export default defineConfig({
     globalSetup: ['test/global-setup.ts'],
     // Two cores, one engine: more files at once only make each other slow.
     maxWorkers: 2,
+    // Tests of one file that may run side by side mostly wait.
+    maxConcurrency: 10,
     // Only what hangs comes to these: the machine may be ten times slower than the one a test was written on.
     testTimeout: 120_000,
     hookTimeout: 180_000,

@@ -34,14 +34,14 @@ async function run(script: string, args: readonly string[], stdin: Uint8Array | 
 
 const assay = (...args: string[]) => run('assay.mjs', args);
 
-test('run passes streams and exit code on, and leaves no session', async () => {
+test.concurrent('run passes streams and exit code on, and leaves no session', async () => {
   const ended = await assay('run', '--label', 'from=run', '-c', String.raw`printf 'a\0\377'; echo warned >&2; exit 9`);
   expect(ended).toEqual({ code: 9, stdout: Buffer.from([97, 0, 255]), stderr: 'warned\n' });
   const left = await assay('sessions', 'ls', '--label', 'from=run', '-o', 'json');
   expect(JSON.parse(left.stdout.toString())).toEqual([]);
 });
 
-test('stdin reaches the command byte for byte and comes back', async () => {
+test.concurrent('stdin reaches the command byte for byte and comes back', async () => {
   const input = randomBytes(3_000_000);
   const ended = await run('assay.mjs', ['run', '--', 'cat', '-'], input);
   expect(ended.code).toBe(0);
@@ -50,7 +50,7 @@ test('stdin reaches the command byte for byte and comes back', async () => {
   );
 });
 
-test('one session serves every way a command can end', async () => {
+test.concurrent('one session serves every way a command can end', async () => {
   const session = (await assay('sessions', 'create', '--ttl', '5m')).stdout.toString().trim();
   expect(session).toMatch(/^ses_/);
   const exec = (...args: string[]) => assay('exec', session, ...args);
@@ -73,7 +73,7 @@ test('one session serves every way a command can end', async () => {
   expect(await exec('-c', 'true')).toMatchObject({ code: 125 });
 });
 
-test('a shell is opened, used, listed and closed', async () => {
+test.concurrent('a shell is opened, used, listed and closed', async () => {
   const session = (await assay('sessions', 'create', '--ttl', '5m')).stdout.toString().trim();
   const opened = await assay('shells', 'open', session, '--id', 'mine', '-e', 'A=b', '-w', '/tmp', '--', 'dash');
   expect(opened).toMatchObject({ code: 0, stdout: Buffer.from('mine\n'), stderr: '' });
@@ -90,7 +90,7 @@ test('a shell is opened, used, listed and closed', async () => {
   await assay('sessions', 'close', session);
 });
 
-test('logs -f of an execution reads on until its background processes are gone', async () => {
+test.concurrent('logs -f of an execution reads on until its background processes are gone', async () => {
   const session = (await assay('sessions', 'create', '--ttl', '5m')).stdout.toString().trim();
   const waiting = '(until [ -e /tmp/go ]; do sleep 0.05; done; echo late) & echo early';
   const started = await assay('exec', session, '-c', waiting);
@@ -112,7 +112,7 @@ test('logs -f of an execution reads on until its background processes are gone',
   await assay('sessions', 'close', session);
 });
 
-test('a key that is made works, and does not once it is revoked', async () => {
+test.concurrent('a key that is made works, and does not once it is revoked', async () => {
   const made = JSON.parse((await assay('keys', 'create', '--scope', 'agent', '-o', 'json')).stdout.toString());
   expect(made.secret).toMatch(/^assay_/);
   expect(made.scopes).toEqual(['AGENT']);
@@ -126,7 +126,7 @@ test('a key that is made works, and does not once it is revoked', async () => {
   expect(listed.find((key: { id: string }) => key.id === made.id).revokeTime).toBeTruthy();
 });
 
-test('info and the demo succeed', { timeout: 180_000 }, async () => {
+test.concurrent('info and the demo succeed', { timeout: 180_000 }, async () => {
   expect((await assay('info')).stdout.toString()).toContain(stack.endpoint);
   const demo = await run('demo.ts', []);
   expect(demo).toMatchObject({ code: 0, stderr: '' });

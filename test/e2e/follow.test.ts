@@ -23,7 +23,7 @@ async function until(events: AsyncGenerator<SessionEvent>, found: (event: Sessio
 
 const finished = (id: string) => (event: SessionEvent) => event.type === 'finished' && event.executionId === id;
 
-describe('a session that is followed', () => {
+describe.concurrent('a session that is followed', () => {
   test('tells its states and every execution in order, live, to two followers, and the same from the archive', async () => {
     const session = await stack.client.sessions.create({});
     const one = readAll(session.follow());
@@ -89,44 +89,6 @@ for n in range(400):
     expect(await readAll(session.follow({ cursor: ended.cursors.at(-1) ?? '' }))).toMatchObject({ words: [] });
   });
 
-  test('keeps its promise through kill -9 of worker and sessions service', async () => {
-    const session = await stack.client.sessions.create({});
-    const followed = readAll(session.follow());
-    const taken = (async () => {
-      // This one goes away and comes back with its last cursor, again and again.
-      const log = createReadLog();
-      for (let cursor = ''; log.words.at(-1) !== 'CLOSED'; ) {
-        let count = 0;
-        for await (const event of session.follow({ cursor })) {
-          log.add(event);
-          if (event.cursor !== '') cursor = event.cursor;
-          if (++count > 20) break;
-        }
-      }
-      return log;
-    })();
-    const lines = session.run(
-      'i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo out $i; echo err $i >&2; sleep 0.01; done',
-      { id: 'lines' },
-    );
-    for (const name of ['worker', 'sessions', 'worker'] as const) {
-      await session.run(`echo before ${name}`);
-      await delay(Math.random() * 300);
-      await stack.replace(name);
-    }
-    await session.run('touch /tmp/enough', { id: 'enough' });
-    const result = await lines;
-    await session.close();
-    for (const log of [await followed, await taken, await readAll(session.follow())]) {
-      expect(log.gaps).toEqual([]);
-      expect(log.data('lines', 'stdout').equals(result.stdout)).toBe(true);
-      expect(log.data('lines', 'stderr').equals(result.stderr)).toBe(true);
-      expect(log.words.filter((word) => word.endsWith('started')).length).toBe(5);
-      expect(log.words.filter((word) => word.endsWith('finished')).length).toBe(5);
-      expect(log.words.at(-1)).toBe('CLOSED');
-    }
-  }, 600_000);
-
   test('tells output that is not kept as a gap: live, and more of it in the archive', async () => {
     const session = await stack.client.sessions.create({});
     const size = 40 * mebibyte;
@@ -165,25 +127,6 @@ for n in range(400):
     await session.close();
   });
 
-  test('tells when a shell is opened, opened again and closed, once each through a kill of the worker', async () => {
-    const session = await stack.client.sessions.create({});
-    const followed = readAll(session.follow());
-    const shell = await session.openShell({ id: 'sh' });
-    await shell.run('x=1', { id: 'set' });
-    await stack.replace('worker');
-    await shell.run('exit 3', { id: 'exit' });
-    await shell.run('echo "[$x]"', { id: 'fresh' });
-    await shell.close();
-    await session.close();
-    for (const log of [await followed, await readAll(session.follow())]) {
-      expect(log.words.filter((word) => word.startsWith('sh '))).toEqual(['sh OPENED', 'sh REOPENED', 'sh CLOSED']);
-      expect(log.words.indexOf('sh REOPENED')).toBeLessThan(log.words.indexOf('fresh started'));
-      expect(String(log.data('fresh', 'stdout'))).toBe('[]\n');
-    }
-    const [first] = await Array.fromAsync(session.transcript({ executionId: 'set' }));
-    expect(first).toMatchObject({ type: 'started', shellId: 'sh' });
-  }, 300_000);
-
   test('ends with what was running when it failed', async () => {
     const session = await stack.client.sessions.create({});
     const running = session.run('echo begun; sleep 1000', { id: 'cut' }).catch((error) => error);
@@ -197,7 +140,7 @@ for n in range(400):
   });
 });
 
-describe('a cursor', () => {
+describe.concurrent('a cursor', () => {
   test('that was changed, made up or given out for another session is refused', async () => {
     const [one, other] = await Promise.all([stack.client.sessions.create({}), stack.client.sessions.create({})]);
     await one.run('echo x');
@@ -226,7 +169,7 @@ describe('a cursor', () => {
   });
 });
 
-describe('a transcript', () => {
+describe.concurrent('a transcript', () => {
   test('is what executions did until now, of all or of one, while the session lives and after', async () => {
     const session = await stack.client.sessions.create({});
     await session.run('echo one', { id: 'one' });
@@ -251,8 +194,67 @@ describe('a transcript', () => {
       message: expect.stringContaining('GetTranscript'),
     });
   });
+});
 
-  test('survives a worker that is killed at any moment of closing', async () => {
+describe('a session whose services are killed', () => {
+  test('keeps its promise through kill -9 of worker and sessions service', async () => {
+    const session = await stack.client.sessions.create({});
+    const followed = readAll(session.follow());
+    const taken = (async () => {
+      // This one goes away and comes back with its last cursor, again and again.
+      const log = createReadLog();
+      for (let cursor = ''; log.words.at(-1) !== 'CLOSED'; ) {
+        let count = 0;
+        for await (const event of session.follow({ cursor })) {
+          log.add(event);
+          if (event.cursor !== '') cursor = event.cursor;
+          if (++count > 20) break;
+        }
+      }
+      return log;
+    })();
+    const lines = session.run(
+      'i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo out $i; echo err $i >&2; sleep 0.01; done',
+      { id: 'lines' },
+    );
+    for (const name of ['worker', 'sessions', 'worker'] as const) {
+      await session.run(`echo before ${name}`);
+      await delay(Math.random() * 300);
+      await stack.replace(name);
+    }
+    await session.run('touch /tmp/enough', { id: 'enough' });
+    const result = await lines;
+    await session.close();
+    for (const log of [await followed, await taken, await readAll(session.follow())]) {
+      expect(log.gaps).toEqual([]);
+      expect(log.data('lines', 'stdout').equals(result.stdout)).toBe(true);
+      expect(log.data('lines', 'stderr').equals(result.stderr)).toBe(true);
+      expect(log.words.filter((word) => word.endsWith('started')).length).toBe(5);
+      expect(log.words.filter((word) => word.endsWith('finished')).length).toBe(5);
+      expect(log.words.at(-1)).toBe('CLOSED');
+    }
+  }, 600_000);
+
+  test('tells when a shell is opened, opened again and closed, once each through a kill of the worker', async () => {
+    const session = await stack.client.sessions.create({});
+    const followed = readAll(session.follow());
+    const shell = await session.openShell({ id: 'sh' });
+    await shell.run('x=1', { id: 'set' });
+    await stack.replace('worker');
+    await shell.run('exit 3', { id: 'exit' });
+    await shell.run('echo "[$x]"', { id: 'fresh' });
+    await shell.close();
+    await session.close();
+    for (const log of [await followed, await readAll(session.follow())]) {
+      expect(log.words.filter((word) => word.startsWith('sh '))).toEqual(['sh OPENED', 'sh REOPENED', 'sh CLOSED']);
+      expect(log.words.indexOf('sh REOPENED')).toBeLessThan(log.words.indexOf('fresh started'));
+      expect(String(log.data('fresh', 'stdout'))).toBe('[]\n');
+    }
+    const [first] = await Array.fromAsync(session.transcript({ executionId: 'set' }));
+    expect(first).toMatchObject({ type: 'started', shellId: 'sh' });
+  }, 300_000);
+
+  test('has a transcript when it is closed at that very moment', async () => {
     for (let count = 0; count < 4; count++) {
       const session = await stack.client.sessions.create({});
       await session.run(`echo kept ${count}`, { id: 'kept' });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
 import { runDirectory } from '../run.ts';
+import { eventually } from './eventually.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 let stack: TestStack;
@@ -23,11 +24,11 @@ afterAll(async () => {
 
 /** Resolves with the session once it has ended. */
 async function ended(session: Session): Promise<Session['info']> {
-  await expect.poll(async () => (await session.refresh()).state).toMatch(/^(CLOSED|FAILED|LOST)$/);
+  await eventually(async () => expect((await session.refresh()).state).toMatch(/^(CLOSED|FAILED|LOST)$/));
   return session.info;
 }
 
-describe('a guest in enemy hands', () => {
+describe.concurrent('a guest in enemy hands', () => {
   test.each([
     ['garbage', /broke the protocol/],
     ['giant', /OUTPUT frame of 4294967295 bytes/],

@@ -6,6 +6,7 @@ import { type BuildEvent, type Client, createClient } from '../../clients/typesc
 import { readSample } from '../../services/shared/sample/read-sample.ts';
 import { runCaptured } from '../cli/captured-terminal.ts';
 import { runDirectory, runId } from '../run.ts';
+import { eventually } from './eventually.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
@@ -85,7 +86,7 @@ describe('building a sample', () => {
   });
 });
 
-describe('a session made from a sample', () => {
+describe.concurrent('a session made from a sample', () => {
   test('has its code as one commit, its task, its limits and its variables', async () => {
     const { digests, sample } = await readSample(join(datasets, 'examples/hello-fix'));
     await using session = await agent.sessions.create({ sample: hello, env: { BOTH: 'caller' }, limits: { pids: 32 } });
@@ -147,22 +148,23 @@ describe('a session made from a sample', () => {
   test('fails where its image cannot be built, and why is for graders', async () => {
     const making = agent.sessions.create({ sample: { dataset: 'examples', id: 'broken' } });
     await expect(making).rejects.toMatchObject({ reason: 'IMAGE_BUILD_FAILED', message: inBrief });
-    const ended = (await Array.fromAsync(agent.sessions.list({ states: ['FAILED'] })))[0];
+    const [ended] = await Array.fromAsync(agent.sessions.list({ states: ['FAILED'] }));
     expect(ended).toMatchObject({ reason: 'IMAGE_BUILD_FAILED', sample: { id: 'broken' } });
   });
 
   test('says that its image is being built, and can be closed meanwhile', async () => {
     const making = agent.sessions.create({ sample: { dataset: 'examples', id: 'slow' } });
     const outcome = expect(making).rejects.toMatchObject({ reason: 'SESSION_ENDED' });
-    const waiting = async () => (await Array.fromAsync(agent.sessions.list({ states: ['CREATING'] })))[0];
-    await expect
-      .poll(async () => (await waiting())?.message, { timeout: 60_000 })
-      .toContain('building the image of examples/slow');
+    const waiting = async () =>
+      (await Array.fromAsync(agent.sessions.list({ states: ['CREATING'] }))).find(
+        ({ sample }) => sample?.id === 'slow',
+      );
+    await eventually(async () => expect((await waiting())?.message).toContain('building the image of examples/slow'));
     const session = await agent.sessions.get((await waiting())?.id ?? '');
     expect((await session.close()).state).toBe('CLOSED');
     await outcome;
     const builds = join(stack.stack.dataDir, 'worker/builds/work');
-    await expect.poll(() => readdirSync(builds), { timeout: 60_000 }).toEqual([]);
+    await eventually(() => expect(readdirSync(builds)).toEqual([]));
   });
 });
 

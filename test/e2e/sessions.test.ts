@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Execution, Session, SessionInfo } from '../../clients/typescript/index.ts';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
 import { createEngineProbe } from './engine-probe.ts';
+import { eventually } from './eventually.ts';
 import { createConnection } from './raw-client.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
@@ -25,7 +26,7 @@ async function create(options: Parameters<TestStack['client']['sessions']['creat
 
 /** Resolves when the session has ended. Asking for its record is no use of the session. */
 async function ended(session: Session): Promise<SessionInfo> {
-  await expect.poll(async () => (await session.refresh()).state).toMatch(/^(CLOSED|FAILED|LOST)$/);
+  await eventually(async () => expect((await session.refresh()).state).toMatch(/^(CLOSED|FAILED|LOST)$/));
   return session.info;
 }
 
@@ -82,7 +83,7 @@ describe('a list', () => {
   });
 });
 
-describe('time', () => {
+describe.concurrent('time', () => {
   test('to live can be changed, and when it is up the session is closed and says so', async () => {
     const session = await create({ ttlMs: 600_000 });
     const execution = await running(session);
@@ -116,7 +117,7 @@ describe('time', () => {
   });
 });
 
-describe('limits', () => {
+describe.concurrent('limits', () => {
   test('that nobody asked for are the defaults, told and in force', async () => {
     const session = await create();
     const limits = { cpus: 1, memoryBytes: 1024 * mebibyte, diskBytes: 2048 * mebibyte, pids: 512 };
@@ -148,7 +149,7 @@ describe('limits', () => {
   });
 });
 
-describe('an image', () => {
+describe.concurrent('an image', () => {
   test('that the engine lacks is an error that says what to type, and a FAILED record', async () => {
     const image = 'no-such-image:1';
     const error = await create({ image, labels: { of: 'missing' } }).catch((error) => error);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Execution, Session, Shell } from '../../clients/typescript/index.ts';
+import { eventually } from './eventually.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 const shellsLimit = 6;
@@ -35,7 +36,7 @@ async function printed(execution: Execution, wanted: string, of = session): Prom
 /** Resolves when the execution is known to the server in this state. */
 async function inState(id: string, state: string, of = session): Promise<void> {
   const look = async () => (await of.execution(id).catch(() => undefined))?.state;
-  await expect.poll(look, { interval: 10 }).toBe(state);
+  await eventually(async () => expect(await look()).toBe(state));
 }
 
 describe('opening a shell', () => {
@@ -157,20 +158,6 @@ describe('commands of one shell', () => {
     expect(await session.execution(ids[0] as string)).toMatchObject({ shellId: shell.id, state: 'FINISHED' });
   });
 
-  test('do not lose their timeout to waiting', async () => {
-    await using shell = await session.openShell();
-    const gate = `/tmp/timeout-${shell.id}`;
-    const timeoutMs = 4_000;
-    const first = shell.execute(`echo up; until [ -e ${gate} ]; do sleep 0.02; done`);
-    await printed(first, 'up');
-    const second = shell.execute('echo ran', { timeoutMs });
-    await inState(second.id, 'QUEUED');
-    expect((await session.run('sleep 8200', { timeoutMs })).reason).toBe('TIMED_OUT');
-    await session.run(`touch ${gate}`);
-    expect((await first.result()).reason).toBe('EXITED');
-    expect(await second.result()).toMatchObject({ reason: 'EXITED', exitCode: 0 });
-  });
-
   test('can be cancelled while they wait, and then nothing of them runs', async () => {
     await using shell = await session.openShell();
     const gate = `/tmp/cancel-${shell.id}`;
@@ -227,8 +214,23 @@ describe('commands of one shell', () => {
   });
 });
 
-describe('a timeout that only the end of the shell can enforce', () => {
-  test('ends it with all it holds, says so, and the shell is open again', async () => {
+describe.concurrent('a timeout', () => {
+  test('does not run while its command waits', async () => {
+    await using shell = await session.openShell();
+    const gate = `/tmp/timeout-${shell.id}`;
+    const timeoutMs = 4_000;
+    const first = shell.execute(`echo up; until [ -e ${gate} ]; do sleep 0.02; done`);
+    await printed(first, 'up');
+    const second = shell.execute('echo ran', { timeoutMs });
+    await inState(second.id, 'QUEUED');
+    // Where nothing waits, that time passes.
+    expect((await session.run('sleep 8200', { timeoutMs })).reason).toBe('TIMED_OUT');
+    await session.run(`touch ${gate}`);
+    expect((await first.result()).reason).toBe('EXITED');
+    expect(await second.result()).toMatchObject({ reason: 'EXITED', exitCode: 0 });
+  });
+
+  test('that only the end of the shell can enforce ends it with all it holds, says so, and it is open again', async () => {
     await using shell = await session.openShell();
     // It hears neither TERM nor the interrupt.
     await shell.run("kept=yes; trap '' TERM URG INT HUP");

@@ -1,26 +1,27 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
+import { eventually } from './eventually.ts';
 import { readAll } from './session-log.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 const mebibyte = 1_048_576;
-let stack: TestStack | undefined;
-afterEach(async () => {
-  await stack?.stop();
-  stack = undefined;
-});
+const stacks: TestStack[] = [];
+afterAll(() => Promise.all(stacks.map((stack) => stack.stop())));
 
 async function start(worker: Record<string, string>): Promise<TestStack> {
-  stack = await startTestStack({ env: { worker } });
+  const stack = await startTestStack({ env: { worker } });
+  stacks.push(stack);
   return stack;
 }
 
-describe('the archive', () => {
+describe.concurrent('the archive', () => {
   test('forgets a transcript when its time is up, and says so', async () => {
     const { client } = await start({ ASSAY_TRANSCRIPT_KEEP_SECONDS: '2' });
     const session = await client.sessions.create({});
     await session.run('echo x', { id: 'x' });
     await session.close();
-    await expect.poll(async () => (await readAll(session.follow())).words).toEqual(['CREATING', 'missing', 'CLOSED']);
+    await eventually(async () =>
+      expect((await readAll(session.follow())).words).toEqual(['CREATING', 'missing', 'CLOSED']),
+    );
     await expect(readAll(session.transcript())).rejects.toMatchObject({ reason: 'TRANSCRIPT_NOT_FOUND' });
     const { cursors } = await readAll(session.follow());
     expect((await readAll(session.follow({ cursor: cursors[1] ?? '' }))).words).toEqual(['CLOSED']);
@@ -55,9 +56,9 @@ describe('the archive', () => {
     await running.stack.halt('nats', 'SIGKILL');
     await busy.stdin.end();
     const said = (words: string) => running.stack.lastLines('worker', 50).some((line) => line.includes(words));
-    await expect.poll(() => said('a transcript must wait')).toBe(true);
+    await eventually(() => expect(said('a transcript must wait')).toBe(true));
     running.stack.start('nats');
-    await expect.poll(async () => (await session.refresh()).transcript).toBe('STORED');
+    await eventually(async () => expect((await session.refresh()).transcript).toBe('STORED'));
     expect(session.info).toMatchObject({ state: 'CLOSED', reason: 'IDLE_TIMEOUT', transcriptMessage: '' });
     for (const log of [await followed, await readAll(session.follow())]) {
       expect(String(log.data('kept', 'stdout'))).toBe('kept\n');

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
+import { eventually } from './eventually.ts';
 import { createGatedEngine } from './gated-engine.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 import { chooseMetricsPlace, type MetricsPlace } from './worker-metrics.ts';
@@ -187,13 +188,13 @@ describe('kill -9 of the worker', () => {
   }, 600_000);
 });
 
-describe('a worker that is told to stop', () => {
+describe.concurrent('a worker that is told to stop', () => {
   test.each(['close', 'keep'] as const)('with ASSAY_ON_STOP=%s leaves no warm container', async (onStop) => {
     const other = await startTestStack({ onStop, env: { worker: { ASSAY_WARM_POOL: 'base=1' } } });
     const label = [`dev.assay.installation=${other.stack.installation}`];
     const left = () => docker.listContainers({ all: true, filters: { label } });
     try {
-      await expect.poll(async () => (await other.client.server.info()).workers[0]?.warm, poll).toBe(1);
+      await eventually(async () => expect((await other.client.server.info()).workers[0]?.warm).toBe(1));
       expect(await left()).toHaveLength(1);
       await other.stack.halt('worker', 'SIGTERM');
       expect(await left()).toEqual([]);
@@ -215,7 +216,7 @@ describe('a worker that is told to stop', () => {
       other.stack.start('worker');
       await engine.called();
       const halted = other.stack.halt('worker', 'SIGTERM');
-      await expect.poll(() => said('stopping'), poll).toBe(2);
+      await eventually(() => expect(said('stopping')).toBe(2));
       engine.open();
       await halted;
       expect(said('ready')).toBe(2);

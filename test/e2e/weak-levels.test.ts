@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Session, VerificationInfo } from '../../clients/typescript/index.ts';
 import { runDirectory } from '../run.ts';
+import { eventually } from './eventually.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 import { reporting, writeWeakSample } from './weak-sample.ts';
 
@@ -62,7 +63,10 @@ sleep 1`;
     pass_to_pass: { assurance: 'SHARED', tests: ['in place'], command: reporting('[ -e /tmp/done ]', 'in place') },
   });
   stack = await startTestStack({
-    env: { sessions: { ASSAY_DATASETS: datasets }, worker: { ASSAY_JOB_ACK_SECONDS: '3' } },
+    env: {
+      sessions: { ASSAY_DATASETS: datasets },
+      worker: { ASSAY_JOB_ACK_SECONDS: '3', ASSAY_VERIFICATION_SLOTS: '4' },
+    },
   });
 });
 afterAll(async () => {
@@ -70,7 +74,8 @@ afterAll(async () => {
   rmSync(datasets, { recursive: true, force: true });
 });
 
-const open = (id: string): Promise<Session> => stack.client.sessions.create({ sample: { dataset: 'weak', id } });
+const open = (id: string, limits = {}): Promise<Session> =>
+  stack.client.sessions.create({ sample: { dataset: 'weak', id }, limits });
 
 async function said(session: Session, command: string): Promise<string> {
   return (await session.run(command)).stdout.toString().trim();
@@ -78,16 +83,13 @@ async function said(session: Session, command: string): Promise<string> {
 
 /** Waits until the tests run in the session, as an agent sees it. */
 async function running(session: Session): Promise<void> {
-  await vi.waitFor(async () => expect(await said(session, 'ps -eo uid,args')).toMatch(/64990 +sleep/), {
-    timeout: 60_000,
-    interval: 100,
-  });
+  await eventually(async () => expect(await said(session, 'ps -eo uid,args')).toMatch(/64990 +sleep/));
 }
 
 async function nothingLeft(session: Session): Promise<void> {
   expect(await said(session, 'ls -d /grader 2>&1 || true')).toContain('No such file');
   // What was killed is listed until its parent has looked.
-  await expect.poll(() => said(session, 'ps -eo uid,args')).not.toContain('64990');
+  await eventually(async () => expect(await said(session, 'ps -eo uid,args')).not.toContain('64990'));
   expect(await said(session, 'find / /dev/shm -xdev -uid 64990 2> /dev/null')).toBe('');
 }
 
@@ -95,7 +97,7 @@ async function ended(id: string): Promise<VerificationInfo> {
   return stack.client.verifications.ended(id);
 }
 
-describe('FORK', () => {
+describe.concurrent('FORK', () => {
   test('grades what was installed in the home, and IN_PROCESS does not see it', async () => {
     const session = await open('forked');
     expect((await session.verify()).result).toMatchObject({ verdict: 'FAILED', assurance: 'FORK' });
@@ -121,7 +123,7 @@ describe('FORK', () => {
   });
 });
 
-describe('SHARED', () => {
+describe.concurrent('SHARED', () => {
   test('sees a server that the agent started, leaves nothing, and is neither reused nor regraded', async () => {
     await using session = await open('shared');
     expect((await session.verify()).result).toMatchObject({ verdict: 'FAILED', assurance: 'SHARED', trainable: true });
@@ -182,7 +184,7 @@ describe('SHARED', () => {
   });
 
   test('ends what its tests started, also where that multiplies', async () => {
-    await using session = await open('bomb');
+    await using session = await open('bomb', { pids: 64 });
     await session.run('sleep 1234 > /dev/null 2>&1 &');
     expect((await session.verify()).result).toMatchObject({ verdict: 'FAILED' });
     await nothingLeft(session);
@@ -215,7 +217,49 @@ describe('SHARED', () => {
     expect(info.result).toMatchObject({ verdict: 'INFRA_ERROR', trainable: false });
     expect(info.result?.reason).toContain('ended before its tests at SHARED');
   });
+});
 
+test.concurrent('an agent that leaves no room for the tests of a run at SHARED has failed', async () => {
+  await using session = await open('confined', { pids: 64 });
+  // It goes on trying, so that no room comes back.
+  const crowd = `import os, time
+while True:
+    try:
+        if os.fork() == 0: time.sleep(1000)
+    except OSError:
+        open("/tmp/full", "w").close()
+        time.sleep(0.001)`;
+  const full = 'while [ ! -e /tmp/full ]; do sleep 0.1 || :; done';
+  await session.run(`python3 -I -c '${crowd}' > /dev/null 2>&1 & ${full}`);
+  const { result } = await session.verify();
+  expect(result).toMatchObject({ verdict: 'FAILED', trainable: true });
+});
+
+describe.concurrent('a sample with runs at several levels', () => {
+  test('gives the strong one the submission alone, and the weak one the session', async () => {
+    await using session = await open('mixed');
+    await session.run('touch /workspace/done /tmp/done');
+    const { result } = await session.verify();
+    expect(result).toMatchObject({ verdict: 'PASSED', assurance: 'SHARED' });
+    expect(result?.roles).toEqual([
+      { role: 'fail_to_pass', assurance: 'ISOLATED' },
+      { role: 'pass_to_pass', assurance: 'SHARED' },
+    ]);
+    await nothingLeft(session);
+  });
+});
+
+describe.concurrent.each(attacks)('an attack on tests that believe too much: %s', (_, script, ...verdicts) => {
+  test.each(levels.map((level, at) => [level, verdicts[at]] as const))('at %s ends as %s', async (level, verdict) => {
+    await using session = await open(`gullible-${level}`);
+    await session.run(script);
+    const { result } = await session.verify();
+    expect(result).toMatchObject({ verdict, assurance: level });
+    expect(await said(session, 'cat /tmp/stolen 2> /dev/null || true')).toBe('');
+  });
+});
+
+describe('SHARED on a worker that dies', () => {
   test('is begun again by its worker when that died, and ends once', async () => {
     await using session = await open('patient');
     const started = await stack.client.verifications.start(session.id);
@@ -236,45 +280,5 @@ describe('SHARED', () => {
     stack.stack.start('worker');
     expect(await ended(started.id)).toMatchObject({ status: 'cancelled' });
     await nothingLeft(session);
-  });
-});
-
-test('an agent that leaves no room for the tests of a run at SHARED has failed', async () => {
-  await using session = await open('confined');
-  // It goes on trying, so that no room comes back.
-  const crowd = `import os, time
-while True:
-    try:
-        if os.fork() == 0: time.sleep(1000)
-    except OSError:
-        open("/tmp/full", "w").close()
-        time.sleep(0.001)`;
-  const full = 'while [ ! -e /tmp/full ]; do sleep 0.1 || :; done';
-  await session.run(`python3 -I -c '${crowd}' > /dev/null 2>&1 & ${full}`);
-  const { result } = await session.verify();
-  expect(result).toMatchObject({ verdict: 'FAILED', trainable: true });
-});
-
-describe('a sample with runs at several levels', () => {
-  test('gives the strong one the submission alone, and the weak one the session', async () => {
-    await using session = await open('mixed');
-    await session.run('touch /workspace/done /tmp/done');
-    const { result } = await session.verify();
-    expect(result).toMatchObject({ verdict: 'PASSED', assurance: 'SHARED' });
-    expect(result?.roles).toEqual([
-      { role: 'fail_to_pass', assurance: 'ISOLATED' },
-      { role: 'pass_to_pass', assurance: 'SHARED' },
-    ]);
-    await nothingLeft(session);
-  });
-});
-
-describe.each(attacks)('an attack on tests that believe too much: %s', (_, script, ...verdicts) => {
-  test.each(levels.map((level, at) => [level, verdicts[at]] as const))('at %s ends as %s', async (level, verdict) => {
-    await using session = await open(`gullible-${level}`);
-    await session.run(script);
-    const { result } = await session.verify();
-    expect(result).toMatchObject({ verdict, assurance: level });
-    expect(await said(session, 'cat /tmp/stolen 2> /dev/null || true')).toBe('');
   });
 });
