@@ -70,6 +70,8 @@ describe('output', () => {
   test('past the end of a finished execution is an error that names the field', async () => {
     const execution = session.execute('echo hi');
     await execution.result();
+    // The result may come while the streams are open: what a command left in the background could still print.
+    await Array.fromAsync(session.attach(execution.id, { followBackground: true }));
     await expect(session.attach(execution.id, { stdoutOffset: 4 }).result()).rejects.toMatchObject({
       reason: 'INVALID_FIELD',
       metadata: { field: 'stdout_offset', limit: '3' },
