@@ -14,22 +14,43 @@ export function grpcFrame(message: Uint8Array): Buffer {
 
 /** Collects the chunks of a stream into messages. Throws a RangeError for a message over the limit or a compressed one. */
 export function createGrpcFrameReader(limitBytes: number): { push(chunk: Buffer): Buffer[]; readonly pending: number } {
+  /** What of it is filled belongs to a message that is not whole. */
   let held: Buffer = Buffer.alloc(0);
+  let filled = 0;
+
+  /** All that was not read yet. Room grows by doubling: a message may come in pieces of a byte. */
+  function withHeld(chunk: Buffer): Buffer {
+    if (filled === 0) return chunk;
+    const bytes = filled + chunk.length;
+    if (bytes > held.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(bytes, 2 * filled));
+      held.copy(larger, 0, 0, filled);
+      held = larger;
+    }
+    chunk.copy(held, filled);
+    return held.subarray(0, bytes);
+  }
+
   return {
     get pending() {
-      return held.length;
+      return filled;
     },
     push(chunk) {
-      held = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
       const messages: Buffer[] = [];
-      while (held.length >= grpcPrefixBytes) {
-        if (held[0] !== 0) throw new RangeError('a compressed message where none was announced');
-        const bytes = held.readUInt32BE(1);
+      const unread = withHeld(chunk);
+      let at = 0;
+      while (unread.length - at >= grpcPrefixBytes) {
+        if (unread[at] !== 0) throw new RangeError('a compressed message where none was announced');
+        const bytes = unread.readUInt32BE(at + 1);
         if (bytes > limitBytes) throw new RangeError(`a message of ${bytes} bytes, over the limit of ${limitBytes}`);
-        if (held.length < grpcPrefixBytes + bytes) break;
-        messages.push(held.subarray(grpcPrefixBytes, grpcPrefixBytes + bytes));
-        held = held.subarray(grpcPrefixBytes + bytes);
+        const end = at + grpcPrefixBytes + bytes;
+        if (unread.length < end) break;
+        messages.push(unread.subarray(at + grpcPrefixBytes, end));
+        at = end;
       }
+      // What was given away is never written to again: from here on the rest stands by itself.
+      if (at > 0 || filled === 0) held = unread.subarray(at);
+      filled = unread.length - at;
       return messages;
     },
   };

@@ -36,16 +36,18 @@ export function relayMany(
     };
     stream.once('close', gone);
     call.onOver(gone);
-    stream.on('data', (chunk: Buffer) => {
+    const take = (chunk: Buffer): void => {
       try {
         for (const message of frames.push(chunk)) calls.take(message);
       } catch (error) {
+        stream.off('data', take);
         reject(toReadingError(error, messageBytes));
       }
       if (!crowded()) return;
       stream.pause();
       stream.once('drain', () => stream.resume());
-    });
+    };
+    stream.on('data', take);
     stream.once('end', () => {
       ended = true;
       if (calls.size === 0) resolve(ok);
