@@ -9,11 +9,12 @@ export default defineConfig({
     maxWorkers: 2,
     // Tests of one file that may run side by side mostly wait.
     maxConcurrency: 10,
-    // Only what hangs comes to these: the machine may be ten times slower than the one a test was written on.
-    testTimeout: 120_000,
-    hookTimeout: 180_000,
+    // Only what hangs comes to these: the machine may be ten times slower than the one a test was written on, and a test that runs
+    // beside others waits for them too.
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     // Without it a poll would wait a second, for which a machine may hold any process up.
-    expect: { poll: { timeout: 60_000 } },
+    expect: { poll: { timeout: 120_000 } },
     teardownTimeout: 60_000,
   },
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { ownerFile, runDirectory, runId } from './run.ts';
 
 /** What was told to end may take so long to be gone. */
-const goneWithinMs = 10_000;
+const goneWithinMs = 60_000;
 const lookEveryMs = 100;
 
 /** Everything of this run that stays: what is about to end, or belongs to a run that was begun meanwhile, does not. */

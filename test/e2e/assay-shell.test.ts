@@ -108,7 +108,7 @@ test('a shell goes on through the restart of both services', async () => {
   for (const [count, name] of (['sessions', 'worker'] as const).entries()) {
     const before = stack.stack.restarts(name);
     stack.stack.kill(name);
-    await expect.poll(() => stack.stack.restarts(name), { timeout: 30_000 }).toBeGreaterThan(before);
+    await expect.poll(() => stack.stack.restarts(name), { timeout: 120_000 }).toBeGreaterThan(before);
     await tmux.type(`clear; echo $((${count} + 40))`);
     await tmux.shows(new RegExp(`^${count + 40}$`, 'm'));
   }

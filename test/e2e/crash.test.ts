@@ -170,7 +170,7 @@ describe.each(['worker', 'sessions'] as const)(`${kills} times kill -9 of the %s
     expect(inFile).toBe(Array.from({ length: ran }, (_, index) => `${index}\n`).join(''));
     expect(stack.stack.restarts(name)).toBeGreaterThanOrEqual(kills);
     await session.close();
-  }, 600_000);
+  });
 });
 
 describe('kill -9 of the broker', () => {
@@ -189,7 +189,7 @@ describe('kill -9 of the broker', () => {
     await commands.finish();
     await session.close();
     expect(session.info.state).toBe('CLOSED');
-  }, 300_000);
+  });
 });
 
 describe('a worker that was killed', () => {

@@ -110,7 +110,7 @@ describe('a fork', () => {
     } finally {
       await engine.removeImage(image);
     }
-  }, 300_000);
+  });
 
   test('of 100 MB has all of it, and leaves the command that runs in the source only a pause', async () => {
     const source = await create();
@@ -242,5 +242,5 @@ describe('kill -9 of the worker', () => {
     const slots = () => readdirSync(join(stack.stack.dataDir, 'worker', 's'));
     await expect.poll(slots).not.toContain(source.id);
     await expect.poll(slots).not.toContain(copy.id);
-  }, 300_000);
+  });
 });

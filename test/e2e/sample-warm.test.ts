@@ -10,7 +10,7 @@ import { startTestStack } from './stack.ts';
 const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
 const hello = { dataset: 'examples', id: 'hello-fix' };
 
-test('sessions of a sample wait in the warm pool once its image is there', { timeout: 180_000 }, async () => {
+test('sessions of a sample wait in the warm pool once its image is there', async () => {
   const { baseImage, dockerSocket } = inject('setup');
   const datasets = mkdtempSync(join(runDirectory(), 'datasets-'));
   const folder = join(datasets, 'examples/hello-fix');
@@ -25,7 +25,7 @@ test('sessions of a sample wait in the warm pool once its image is there', { tim
     const built = (await Array.fromAsync(stack.client.samples.build(hello))).at(-1);
     expect(built).toMatchObject({ type: 'built', image: `assay/sample:${hex}` });
     const warm = async () => (await stack.client.server.info()).workers[0]?.warm;
-    await expect.poll(warm, { timeout: 60_000 }).toBe(1);
+    await expect.poll(warm, { timeout: 120_000 }).toBe(1);
     await using session = await stack.client.sessions.create({ sample: hello });
     expect(session.info).toMatchObject({ warm: true, sample: hello });
     expect((await session.run('pwd; python3 ranges.py sum 1 3')).stdout.toString()).toBe('/workspace\n3\n');

@@ -11,8 +11,6 @@ import { startTestStack, type TestStack } from './stack.ts';
 
 const behaviours = [...text, ...state, ...attack, ...streams, ...background, ...interruption];
 const dialects = Object.keys(programs) as Dialect[];
-const testMs = 60_000;
-
 let stack: TestStack;
 const sessions = {} as Record<Dialect, Session>;
 
@@ -29,13 +27,9 @@ afterAll(async () => {
 
 // Side by side, because many of them wait.
 describe.concurrent.each(dialects)('in %s', (dialect) => {
-  test.each(behaviours)(
-    '%s',
-    async (_sentence, show) => {
-      const session = sessions[dialect];
-      await using shell = await session.openShell({ program: programs[dialect] });
-      await show(new Subject(dialect, session, shell));
-    },
-    testMs,
-  );
+  test.each(behaviours)('%s', async (_sentence, show) => {
+    const session = sessions[dialect];
+    await using shell = await session.openShell({ program: programs[dialect] });
+    await show(new Subject(dialect, session, shell));
+  });
 });

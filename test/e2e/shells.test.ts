@@ -329,7 +329,7 @@ describe('kill -9 of the worker', () => {
     }
     expect(String((await fresh.run('tr "\\n" " " </tmp/log')).stdout)).toBe('0 1 2 3 4 5 6 7 8 9 10 ');
     await fresh.close();
-  }, 300_000);
+  });
 
   test('while commands come one after the other runs each once, in order', async () => {
     const fresh = await stack.client.sessions.create({});
@@ -351,5 +351,5 @@ describe('kill -9 of the worker', () => {
     stop = true;
     await work;
     await fresh.close();
-  }, 300_000);
+  });
 });

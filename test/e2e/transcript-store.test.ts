@@ -64,7 +64,7 @@ describe.concurrent('the archive', () => {
       expect(String(log.data('kept', 'stdout'))).toBe('kept\n');
       expect(log.words.at(-1)).toBe('CLOSED');
     }
-  }, 600_000);
+  });
 
   test('has the log of a session whose container was lost with its worker', async () => {
     const { client, stack: services } = await start({});
@@ -79,7 +79,7 @@ describe.concurrent('the archive', () => {
     expect(String(log.data('cut', 'stdout'))).toBe('begun\n');
     expect((await session.refresh()).transcript).toBe('STORED');
     await running;
-  }, 300_000);
+  });
 });
 
 async function removeContainer(name: string): Promise<void> {

@@ -251,7 +251,7 @@ describe('events', () => {
     await using session = await open();
     const { id } = await session.verify({ force: true });
     // The last word on another verification may still be on its way.
-    await vi.waitFor(() => expect(told.get(id)).toContain('COMPLETED'), 60_000);
+    await vi.waitFor(() => expect(told.get(id)).toContain('COMPLETED'), 120_000);
     expect(told.get(id)?.[0]).toBe('PENDING');
     expect(new Set(told.get(id))).toEqual(new Set(['PENDING', 'STARTING', 'RUNNING', 'COMPLETED']));
     heard.unsubscribe();
@@ -266,6 +266,6 @@ describe('events', () => {
     nc.publish('assay.jobs.default.ver_x', 'forged');
     nc.publish('$KV.assay_verifications.default.ver_x', 'forged');
     await nc.flush();
-    await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(3), 60_000);
+    await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(3), 120_000);
   });
 });

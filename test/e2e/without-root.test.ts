@@ -105,7 +105,7 @@ if os.fork() == 0:
     const execution = session.execute('cat', { input: true });
     await execution.stdin.write('before ');
     process.kill(stack.workerPid, 'SIGKILL');
-    await vi.waitFor(() => expect(logOf(stack.dataDir, 'worker').match(/"msg":"ready"/g)).toHaveLength(2), 60_000);
+    await vi.waitFor(() => expect(logOf(stack.dataDir, 'worker').match(/"msg":"ready"/g)).toHaveLength(2), 120_000);
     await execution.stdin.write('after');
     await execution.stdin.end();
     expect(await execution.result()).toMatchObject({ reason: 'EXITED', stdoutBytes: 12 });

@@ -250,7 +250,7 @@ describe('a slow reader', () => {
         before = written();
         return stalled && before > 0;
       },
-      { timeout: 30_000, interval: 200 },
+      { timeout: 120_000, interval: 200 },
     );
     expect(written()).toBeLessThan(8 * 1_048_576);
 

@@ -75,7 +75,7 @@ export async function runService(options: RunOptions = {}): Promise<RunningServi
       const seen = async () =>
         (await server.getServerInfo({})).workers.some((found) => found.workerId === double.workerId);
       // A key over its rate is refused; that is none of this.
-      await vi.waitUntil(() => seen().catch(() => false), { timeout: 30_000, interval: 20 });
+      await vi.waitUntil(() => seen().catch(() => false), { timeout: 120_000, interval: 20 });
       return double;
     },
     async makeKey(scope, project = 'default') {

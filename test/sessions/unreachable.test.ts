@@ -1,5 +1,5 @@
 import { ConnectError } from '@connectrpc/connect';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
@@ -16,6 +16,8 @@ beforeAll(async () => {
   api = clientsOf(service.transport(adminKey));
 });
 afterAll(() => service.stop());
+// It does so once: a test that comes late would find it silent.
+beforeEach(() => worker.register());
 
 const command = { case: 'command', value: 'true' } as const;
 const made = async (): Promise<string> => (await api.sessions.createSession({})).session?.sessionId ?? '';

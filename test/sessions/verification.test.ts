@@ -295,5 +295,5 @@ test('an end that nobody was told of is told, once, and those that workers wrote
     const { state } = await streams.info('ASSAY_EVENTS', { subjects_filter: 'assay.events.other.>' });
     return ended.map((id) => state.subjects?.[`assay.events.other.verification.${id}`]);
   };
-  await expect.poll(times, { timeout: 30_000 }).toEqual([1, undefined, 1]);
+  await expect.poll(times, { timeout: 120_000 }).toEqual([1, undefined, 1]);
 });

@@ -131,7 +131,7 @@ test('many creations at once all end well', async () => {
   const running = await Promise.all(Array.from({ length: 10 }, () => run()));
   expect(new Set(running.map(({ pid }) => pid)).size).toBe(10);
   await Promise.all(running.map(({ id }) => engine.remove(id)));
-}, 60_000);
+});
 
 test('the death of a container is told, and that of another installation is not', async () => {
   const deaths = new EventEmitter();

@@ -21,7 +21,7 @@ const believing = `if "$ASSAY_ISOLATED" run --timeout 50 -- sh ./solve.sh; then 
 else printf "1..1\\nnot ok 1 - it works\\n" > $ASSAY_REPORTS/report.tap; exit 1; fi`;
 
 // Side by side, since a grading waits for its containers most of its time; each of them then takes longer.
-describe.concurrent('a grading', { timeout: 180_000 }, () => {
+describe.concurrent('a grading', () => {
   test('ends as TIMED_OUT where the tests take too long, with what was printed until then', async () => {
     const command = `echo begun; "$ASSAY_ISOLATED" run --timeout 50 -- sh -c 'sleep 600'; ${passing}`;
     const small = await all.sample({ command, timeout: 5, reports: tap, fail_to_pass: role }, { none: '' });

@@ -98,7 +98,7 @@ async function inContainer(image: string, script: string): Promise<string> {
 const marker = (sample: SampleFolder) => `${sample.sample.dataset} ${sample.sample.id}`;
 
 // Side by side, since a build waits for the engine most of its time; each of them then takes longer.
-describe.concurrent("a sample's image", { timeout: 180_000 }, () => {
+describe.concurrent("a sample's image", () => {
   test('is built once for all who ask, with the code as one commit, and told line by line', async () => {
     const sample = await newSample({ setup: 'echo made > built; echo "set up by $(id -un)"' });
     const { images, manifests, manifestDirectory, directory } = imagesWith();

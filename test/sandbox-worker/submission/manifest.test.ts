@@ -32,7 +32,7 @@ test('a manifest says of every file what a container of the image has, and is ma
     expect(new Map(said)).toEqual(listTree(join(merged, directory)));
   }
   await all.engine.remove(id);
-}, 120_000);
+});
 
 test('manifests of images that are gone are forgotten; a damaged one is refused; an unknown image has none', async () => {
   const directory = join(all.host.directory, 'other-manifests');

@@ -211,13 +211,13 @@ describe('changes', () => {
     writeSample(aside, 'first/omega');
     renameSync(join(aside, 'first/omega'), join(root, 'first/omega'));
     rmSync(aside, { recursive: true });
-    await vi.waitUntil(async () => (await ids()).includes('first/omega'), { timeout: 40_000, interval: 50 });
+    await vi.waitUntil(async () => (await ids()).includes('first/omega'), { timeout: 120_000, interval: 50 });
     const digest = async () => (await agent.getSample({ dataset: 'first', sampleId: 'omega' })).sample?.contentDigest;
     const before = await digest();
     writeFileSync(join(root, 'first/omega/code/main.py'), 'print("changed")\n');
-    await vi.waitUntil(async () => (await digest()) !== before, { timeout: 40_000, interval: 50 });
+    await vi.waitUntil(async () => (await digest()) !== before, { timeout: 120_000, interval: 50 });
     rmSync(join(root, 'first/omega'), { recursive: true });
-    await vi.waitUntil(async () => !(await ids()).includes('first/omega'), { timeout: 40_000, interval: 50 });
+    await vi.waitUntil(async () => !(await ids()).includes('first/omega'), { timeout: 120_000, interval: 50 });
   });
 
   test('a file that changed after it was indexed ends the download instead of being sent', async () => {

@@ -78,7 +78,7 @@ describe('the work queue', () => {
         const job = await jobs.take('two');
         expect(job).toBeDefined();
         return job;
-      }, 30_000);
+      }, 120_000);
     const second = await next();
     expect(second?.sequence).toBe(first?.sequence);
     const third = await next();
@@ -154,7 +154,7 @@ describe('verification records', () => {
     await vi.waitFor(async () => {
       await store().create(recordOf(`ver_w${Math.random()}`));
       expect(seen.length).toBeGreaterThan(0);
-    }, 30_000);
+    }, 120_000);
     stop();
   });
 });

@@ -69,7 +69,7 @@ test.each([
       }
     }
     await expect(objects.put('endless', endless())).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
-    await vi.waitFor(() => expect(open).toBe(false), 30_000);
+    await vi.waitFor(() => expect(open).toBe(false), 120_000);
     await mend();
     expect(await objects.storedMs('endless')).toBeUndefined();
   },

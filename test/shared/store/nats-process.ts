@@ -21,10 +21,10 @@ export interface NatsProcess {
 }
 
 /**
- * Below those that the kernel gives to whoever connects: one that is free while the broker is down would be somebody else's
+ * Below those that the kernel gives to whoever connects, and beside those of whole stacks: one that is free while the broker is down would be somebody else's
  * when it is started again.
  */
-const [firstPort, lastPort] = [10_000, 32_000];
+const [firstPort, lastPort] = [10_000, 19_999];
 
 class PortTaken extends Error {}
 
