@@ -111,6 +111,20 @@ describe('a cancel', () => {
     expect((await execution.result()).reason).toBe('CANCELLED');
     expect(await processesWith(7006 as unknown as string)).toBe('');
   });
+
+  test('that is not done when its session is closed ends with it, and the worker goes on', async () => {
+    const fresh = await stack.client.sessions.create({});
+    const stubborn = `(trap '' TERM; echo up; while :; do sleep 7007; done) & echo $$ >/tmp/pid; wait`;
+    const execution = fresh.execute(stubborn);
+    await printed(execution, 'up', fresh);
+    await execution.cancel();
+    // The guest tells the end of the program before that of what saw it gone.
+    await fresh.run('while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.01; done');
+    await fresh.close();
+    // It takes longer than the worker would need to stumble.
+    await (await stack.client.sessions.create({})).close();
+    expect(stack.stack.restarts('worker')).toBe(0);
+  });
 });
 
 describe('a signal', () => {

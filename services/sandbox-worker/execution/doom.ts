@@ -16,6 +16,8 @@ export interface Doom {
   whenGone(gone: () => void): void;
   /** The program itself has ended; what is left are its children. */
   programEnded(): void;
+  /** Leaves what is left to others: nobody is signalled or called back any more. */
+  stop(): void;
   /** The sandbox stands still, or goes on: no time passes meanwhile. */
   freeze?(): void;
   thaw?(): void;
@@ -70,6 +72,11 @@ export function beginDoom(
     programEnded() {
       ended = true;
       look();
+    },
+    stop() {
+      listener = undefined;
+      clearTimeout(second);
+      clearTimeout(looking);
     },
   };
 }

@@ -31,6 +31,12 @@ export class Ending {
     this.deadline?.cancel();
   }
 
+  /** Its sandbox or this process is ending: there is nothing more to end here, and nowhere to write it. */
+  stop(): void {
+    this.deadline?.cancel();
+    this.doom?.stop();
+  }
+
   programEnded(): void {
     this.doom?.programEnded();
   }

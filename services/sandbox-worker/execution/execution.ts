@@ -326,7 +326,7 @@ export class Execution implements Readable, Holding {
   lose(message: string): void {
     if (this.settled) return;
     this.streams.claim(this.log.logged);
-    this.ending.disarm();
+    this.ending.stop();
     this.input.close();
     this.drained = true;
     if (this.result !== undefined || this.startedMs === undefined) {
@@ -366,6 +366,7 @@ export class Execution implements Readable, Holding {
   }
 
   failReaders(error: DomainError): void {
+    this.ending.stop();
     this.streams.fail(error);
   }
 
@@ -455,7 +456,7 @@ export class Execution implements Readable, Holding {
       (reason) =>
         this.seat?.doom(this, reason) ?? beginDoom(this.number, reason, cgroup, (frame) => this.host.send(frame)),
       () => {
-        if (this.exit !== undefined) this.finish(this.resultAs(this.exit));
+        if (this.exit !== undefined && this.running) this.finish(this.resultAs(this.exit));
       },
     );
   }

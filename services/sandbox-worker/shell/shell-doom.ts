@@ -79,6 +79,11 @@ export function beginShellDoom(reason: DoomReason, { number, startedMs, cgroup, 
       ended = true;
       look();
     },
+    stop() {
+      listener = undefined;
+      step.cancel();
+      clearTimeout(looking);
+    },
     freeze: () => step.pause(),
     thaw: () => step.resume(),
   };
