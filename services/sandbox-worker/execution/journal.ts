@@ -32,14 +32,29 @@ export interface Journal {
   close(): void;
 }
 
+/** Whom a journal turns to when it cannot be written. */
+export interface JournalDisk {
+  /** There is no space left. Returns whether some was made. */
+  full(): boolean;
+  /** What nobody waits for could not be written yet. */
+  failed(error: unknown): void;
+}
+
+const unattended: JournalDisk = { full: () => false, failed() {} };
+
 /** How long a record may wait for company. */
 const soonMs = 20;
 /** The more a journal holds, the longer output waits for company: no program can make it grow without bound. */
 const outputStepBytes = 4 * 1_048_576;
 const outputLongestMs = 1_000;
+/** How soon to try again what could not be written. */
+const againMs = 1_000;
 
 /** Opens a journal and returns what it holds. A record cut short by a crash is dropped: nobody was told of it. */
-export function openJournal(path: string): { journal: Journal; records: JournalRecord[] } {
+export function openJournal(
+  path: string,
+  disk: JournalDisk = unattended,
+): { journal: Journal; records: JournalRecord[] } {
   // O_RDWR | O_CREAT: positions are explicit, so a torn record is overwritten.
   const fd = openSync(path, 0o102, 0o600);
   const { records, bytes } = readRecords(fd);
@@ -65,18 +80,38 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
     if (due >= dueMs) return;
     clearTimeout(scheduled);
     dueMs = due;
-    scheduled = setTimeout(write, delayMs).unref();
+    scheduled = setTimeout(writeScheduled, delayMs).unref();
+  }
+
+  function writeScheduled(): void {
+    try {
+      write();
+    } catch (error) {
+      disk.failed(error);
+    }
+  }
+
+  /** Nothing that waits is given up before all of it is written. */
+  function put(): void {
+    const encoded = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting);
+    let done = 0;
+    while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, size + done);
+    size += encoded.length;
+    waiting = [];
   }
 
   function write(): void {
     clearTimeout(scheduled);
     dueMs = Number.POSITIVE_INFINITY;
     waiting.push(...extents.take());
-    const encoded = waiting.length === 1 ? (waiting[0] as Uint8Array) : Buffer.concat(waiting);
-    waiting = [];
-    let done = 0;
-    while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, size + done);
-    size += encoded.length;
+    try {
+      put();
+    } catch (error) {
+      schedule(againMs);
+      // What is given up to make room may be recorded here, and then all is written.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC' || !disk.full()) throw error;
+      put();
+    }
     const called = callbacks;
     callbacks = [];
     for (const callback of called) callback();
@@ -88,8 +123,15 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
       return size;
     },
     append(record) {
-      stage(encode(record));
-      write();
+      const staged = encode(record);
+      stage(staged);
+      try {
+        write();
+      } catch (error) {
+        // Its caller takes it for not written, and so must whoever reads this.
+        if (waiting.at(-1) === staged) waiting.pop();
+        throw error;
+      }
     },
     appendSoon(record) {
       stage(encode(record));
@@ -117,9 +159,13 @@ export function openJournal(path: string): { journal: Journal; records: JournalR
     },
     close() {
       if (closed) return;
-      write();
-      closed = true;
-      closeSync(fd);
+      try {
+        write();
+      } finally {
+        closed = true;
+        clearTimeout(scheduled);
+        closeSync(fd);
+      }
     },
   };
   return { records, journal };

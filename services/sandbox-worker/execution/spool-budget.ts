@@ -50,6 +50,7 @@ export function createSpoolBudget(limitBytes: number, log: Logger): SpoolBudget 
   /** Nothing was found below this; looking again before would find nothing again. */
   let hopelessBelow = 0;
   let looking = false;
+  let givingUp = false;
   const dropped = { settled: 0, running: 0 };
 
   /** Off the path of the bytes: what comes in the meantime is one turn of the loop. */
@@ -88,10 +89,13 @@ export function createSpoolBudget(limitBytes: number, log: Logger): SpoolBudget 
 
   function giveUp(holding: Holding, keep: Parameters<Holding['trim']>[0]): number {
     const before = holding.heldBytes;
+    givingUp = true;
     try {
       holding.trim(keep);
     } catch (error) {
       log.error({ err: error }, 'kept output could not be given up');
+    } finally {
+      givingUp = false;
     }
     return before - holding.heldBytes;
   }
@@ -111,6 +115,8 @@ export function createSpoolBudget(limitBytes: number, log: Logger): SpoolBudget 
       if (used > limitBytes && used > hopelessBelow) lookSoon();
     },
     full() {
+      // What is given up must be recorded, on the same disk.
+      if (givingUp) return false;
       const before = used;
       const until = before - Math.min(slackBytes, fullBytes);
       dropSettled(until);

@@ -63,14 +63,17 @@ export interface Sandbox {
 
 /** Opens the worker's side of a sandbox: journal, socket, executions. The container may come later, or be there already. */
 export async function openSandbox(slot: Slot, file: SandboxFile, limits: SandboxLimits, log: Logger): Promise<Sandbox> {
-  const { journal, records } = openJournal(slot.journalPath);
+  // One of the warm pool is known by its place until a session has it.
+  const sessionLog = log.child(file.sessionId === '' ? { slot: slot.socketPath } : { session_id: file.sessionId });
+  const { journal, records } = openJournal(slot.journalPath, {
+    full: () => limits.budget.full(),
+    failed: (error) => sessionLog.error({ err: error }, 'the journal could not be written; it will be tried again'),
+  });
   const ready = Promise.withResolvers<void>();
   ready.promise.catch(() => {});
   let link: GuestLink | undefined;
   /** Its guest was here before: with this process, or with the one that made it. */
   let met = file.containerId !== '';
-  // One of the warm pool is known by its place until a session has it.
-  const sessionLog = log.child(file.sessionId === '' ? { slot: slot.socketPath } : { session_id: file.sessionId });
 
   const executions = executionsOf(slot, file, limits, records, journal, {
     send: (frame) => link?.send(frame),

@@ -1,10 +1,20 @@
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { openJournal } from '../../../services/sandbox-worker/execution/journal.ts';
 import { runDirectory } from '../../run.ts';
+
+const disk = vi.hoisted(() => ({ full: false }));
+vi.mock('node:fs', async (original) => {
+  const fs = await original<typeof import('node:fs')>();
+  const writeSync = (...args: Parameters<typeof fs.writeSync>): number => {
+    if (disk.full) throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+    return fs.writeSync(...args);
+  };
+  return { ...fs, writeSync };
+});
 
 const directory = mkdtempSync(join(runDirectory(), 'journal-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -47,5 +57,80 @@ describe('a journal', () => {
       last.journal.close();
       expect(last.records.map(({ number }) => number)).toEqual([1n, 3n]);
     }
+  });
+});
+
+describe('a journal on a full disk', () => {
+  let path: string;
+  let files = 0;
+  const failed = vi.fn();
+  const full = vi.fn<() => boolean>();
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    path = join(directory, `full-${files++}`);
+    full.mockReset().mockReturnValue(false);
+    failed.mockReset();
+    disk.full = true;
+  });
+  afterEach(() => {
+    disk.full = false;
+    vi.useRealTimers();
+  });
+
+  function written(): bigint[] {
+    const { records, journal } = openJournal(path);
+    journal.close();
+    return records.map(({ number }) => number);
+  }
+
+  test('keeps what was not written, and tells nobody that it was', () => {
+    const { journal } = openJournal(path, { full, failed });
+    const told = vi.fn();
+    journal.appendSoon(accepted(1n, 'first'));
+    journal.whenWritten(told);
+    expect(() => journal.flush()).toThrow('ENOSPC');
+    expect(told).not.toHaveBeenCalled();
+    disk.full = false;
+    journal.append(accepted(2n, 'second'));
+    expect(told).toHaveBeenCalledOnce();
+    journal.close();
+    expect(written()).toEqual([1n, 2n]);
+  });
+
+  test('does not write later what it refused', () => {
+    const { journal } = openJournal(path, { full, failed });
+    journal.appendSoon(accepted(1n, 'kept'));
+    expect(() => journal.append(accepted(2n, 'refused'))).toThrow('ENOSPC');
+    disk.full = false;
+    vi.advanceTimersByTime(1_000);
+    expect(written()).toEqual([1n]);
+    journal.append(accepted(3n, 'next'));
+    journal.close();
+    expect(written()).toEqual([1n, 3n]);
+  });
+
+  test('tries again what nobody waits for, and says so', () => {
+    const { journal } = openJournal(path, { full, failed });
+    journal.appendSoon(accepted(1n, 'later'));
+    vi.advanceTimersByTime(20);
+    expect(full).toHaveBeenCalledOnce();
+    expect(failed).toHaveBeenCalledOnce();
+    disk.full = false;
+    vi.advanceTimersByTime(1_000);
+    expect(written()).toEqual([1n]);
+    journal.close();
+  });
+
+  test('goes on at once where output was given up for it, which it records too', () => {
+    const { journal } = openJournal(path, { full, failed });
+    full.mockImplementation(() => {
+      disk.full = false;
+      journal.append(accepted(2n, 'given up'));
+      return true;
+    });
+    journal.append(accepted(1n, 'first'));
+    journal.close();
+    expect(written()).toEqual([1n, 2n]);
   });
 });

@@ -57,6 +57,22 @@ describe('the budget of the spools', () => {
     expect([small.heldBytes, large.heldBytes]).toEqual([8 * mebibyte, runningKeep.head + runningKeep.tail]);
   });
 
+  test('is not asked for more by what it gives up, which must be recorded on the same disk', () => {
+    const budget = createSpoolBudget(1_024 * mebibyte, log);
+    const asked: boolean[] = [];
+    for (const each of [holder(budget, 1), holder(budget, 2)]) {
+      const { trim } = each;
+      each.trim = (keep) => {
+        asked.push(budget.full());
+        trim(keep);
+      };
+      each.grow(10 * mebibyte);
+      budget.settled(each);
+    }
+    expect(budget.full()).toBe(true);
+    expect(asked).toEqual([false, false]);
+  });
+
   test('gives up output at once when the disk is full before the budget is', () => {
     const budget = createSpoolBudget(1_024 * mebibyte, log);
     expect(budget.full()).toBe(false);
