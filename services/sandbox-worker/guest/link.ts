@@ -9,6 +9,8 @@ const helloTimeoutMs = 2_000;
 const readBufferBytes = 262_144;
 /** A guest that lets this much pile up does not read its socket. */
 const unreadLimitBytes = 16 * 1_048_576;
+/** How long nobody is listened to after an error of our own, so that a guest that repeats itself does not keep us busy. */
+const recoverMs = 1_000;
 
 /** What the link tells its sandbox beside the guest's frames. */
 export interface LinkEvents extends Omit<GuestFrames, 'hello'> {
@@ -42,6 +44,7 @@ export async function listenForGuest(
   const unproven = new Set<Socket>();
   const decoders = new WeakMap<Socket, (chunk: Buffer) => void>();
   let guest: Socket | undefined;
+  let deafUntil = 0;
 
   function drop(socket: Socket): void {
     unproven.delete(socket);
@@ -62,6 +65,10 @@ export async function listenForGuest(
   }
 
   function accept(accepted: Socket): void {
+    if (performance.now() < deafUntil) {
+      accepted.destroy();
+      return;
+    }
     const socket = withReadBuffer(accepted, (chunk) => take(socket, chunk));
     if (unproven.size >= unprovenLimit) drop(unproven.values().next().value as Socket);
     unproven.add(socket);
@@ -82,10 +89,13 @@ export async function listenForGuest(
       decoders.get(socket)?.(chunk);
       if (guest === socket) events.delivered();
     } catch (error) {
-      if (!(error instanceof GuestViolation)) log.error({ err: error }, 'a guest frame could not be handled');
       const proven = guest === socket;
       drop(socket);
-      if (proven) events.violated((error as Error).message);
+      if (!(error instanceof GuestViolation)) {
+        // A full disk, for one. The guest still has what we could not take, and will say it again.
+        log.error({ err: error }, 'a guest frame could not be handled; the guest has to say it again');
+        deafUntil = performance.now() + recoverMs;
+      } else if (proven) events.violated(error.message);
     }
   }
 

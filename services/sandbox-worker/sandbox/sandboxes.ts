@@ -81,7 +81,9 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   function violated(sandbox: Sandbox, reason: string): void {
     log.warn({ session_id: sandbox.sessionId, reason }, 'a guest broke the protocol');
     const why = { reason: 'GUEST_PROTOCOL', message: `the sandbox's guest broke the protocol: ${reason}` };
-    void sandboxes.fail(sandbox.project, sandbox.sessionId, why);
+    sandboxes.fail(sandbox.project, sandbox.sessionId, why).catch((error) => {
+      log.error({ session_id: sandbox.sessionId, err: error }, 'a sandbox with a broken guest could not be removed');
+    });
   }
 
   function follow(sandbox: Sandbox, session: Session): void {
