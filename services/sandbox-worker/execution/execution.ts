@@ -171,6 +171,8 @@ export class Execution implements Readable, Holding {
     this.sentMs = Date.now();
     this.log.sent(this.number, this.sentMs);
     this.begin();
+    // What was sent of its input is lost too.
+    this.input.recover(this.input.received);
   }
 
   /** Takes up what the journal of an earlier process says. */

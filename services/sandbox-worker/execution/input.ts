@@ -42,6 +42,20 @@ export function createInput(numbered: () => bigint, wanted: boolean, send: (fram
     throw new DomainError('INPUT_NOT_OPEN', `no input can be written: ${why}`);
   }
 
+  /** Sends what the guest has room for. One that waits for its shell has no number yet, and is recovered when it has. */
+  function sendOn(offset: number, data: Uint8Array, end: boolean): void {
+    const number = numbered();
+    if (number === 0n) return;
+    const until = offset + data.length;
+    sent = Math.max(sent, received);
+    while (sent < until && sent < written + inputWindowBytes) {
+      const to = Math.min(until, sent + pieceBytes, written + inputWindowBytes);
+      send(input(number, sent, data.subarray(sent - offset, to - offset)));
+      sent = to;
+    }
+    if (end && sent >= until) send(inputEnd(number, until));
+  }
+
   async function deliver(offset: number, data: Uint8Array, end: boolean): Promise<number> {
     const until = offset + data.length;
     if (ended && until <= received) return received;
@@ -52,13 +66,7 @@ export function createInput(numbered: () => bigint, wanted: boolean, send: (fram
       throw new DomainError('INPUT_OFFSET', message, { next_offset: String(received) });
     }
     while (received < until || (end && !ended)) {
-      sent = Math.max(sent, received);
-      while (sent < until && sent < written + inputWindowBytes) {
-        const to = Math.min(until, sent + pieceBytes, written + inputWindowBytes);
-        send(input(numbered(), sent, data.subarray(sent - offset, to - offset)));
-        sent = to;
-      }
-      if (end && sent >= until) send(inputEnd(numbered(), until));
+      sendOn(offset, data, end);
       await new Promise<void>((resolve) => waiting.push(resolve));
       // A program may end on its input before the writer hears that it was taken.
       const taken = received >= until && (ended || !end);

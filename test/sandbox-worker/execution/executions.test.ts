@@ -3,6 +3,7 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { EndReason } from '../../../gen/assay/v1/execution_pb.js';
 import { OpenShellRequestSchema } from '../../../gen/assay/v1/shell_pb.js';
+import { input, inputEnd } from '../../../services/sandbox-worker/guest/frame.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
 import { createStandInSandbox, exited, type StandInSandbox } from './stand-in-sandbox.ts';
 
@@ -65,5 +66,42 @@ describe('a sandbox that is closed while a cancel is not done', () => {
     sandbox.populated = false;
     vi.advanceTimersByTime(10_000);
     expect([execution.running, cancelled.running]).toEqual([true, true]);
+  });
+});
+
+describe('input', () => {
+  const text = Buffer.from('text');
+
+  test('for a command that waits for its shell goes to nobody before its turn', async () => {
+    const { executions, sent } = sandbox;
+    await openShell('shell');
+    const first = sandbox.execute({ executionId: 'one', shellId: 'shell' });
+    executions.started(first.number, 100);
+    const queued = sandbox.execute({ executionId: 'two', shellId: 'shell', inputOpen: true });
+    const before = sent.length;
+    const writing = queued.input.write(0, text, true);
+    await Promise.resolve();
+    expect(sent.slice(before)).toEqual([]);
+    executions.exit(first.number, exited);
+    await Promise.resolve();
+    expect(sent.slice(-2)).toEqual([input(queued.number, 0, text), inputEnd(queued.number, text.length)]);
+    executions.inputAck(queued.number, text.length, text.length, true, false);
+    expect(await writing).toBe(text.length);
+  });
+
+  test('that was lost with its execution on a broken connection is sent again with it', async () => {
+    const { executions, sent } = sandbox;
+    const execution = sandbox.execute({ executionId: 'one', inputOpen: true });
+    const lost = execution.number;
+    void execution.input.write(0, text, false).catch(() => {});
+    await Promise.resolve();
+    expect(sent.at(-1)).toEqual(input(lost, 0, text));
+    executions.disconnected();
+    executions.connected(0n);
+    executions.synced();
+    await Promise.resolve();
+    expect(execution.number).toBeGreaterThan(lost);
+    expect(sent.at(-1)).toEqual(input(execution.number, 0, text));
+    executions.lose('done');
   });
 });

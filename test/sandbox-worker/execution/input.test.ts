@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { createInput } from '../../../services/sandbox-worker/execution/input.ts';
+import { inputEnd, input as inputFrame } from '../../../services/sandbox-worker/guest/frame.ts';
 
 const bytes = Buffer.from('exit\n');
 
@@ -39,4 +40,23 @@ test('an end that was not taken fails with the end of the program', async () => 
   await Promise.resolve();
   input.acknowledged(5, 5, false, true);
   await expect(writing).rejects.toMatchObject({ reason: 'INPUT_NOT_OPEN' });
+});
+
+test('what is written before the execution has a number is sent once it has one', async () => {
+  const sent: Buffer[] = [];
+  let number = 0n;
+  const input = createInput(
+    () => number,
+    true,
+    (frame) => void sent.push(frame),
+  );
+  const writing = input.write(0, bytes, true);
+  await Promise.resolve();
+  expect(sent).toEqual([]);
+  number = 7n;
+  input.recover(0);
+  await Promise.resolve();
+  expect(sent).toEqual([inputFrame(7n, 0, bytes), inputEnd(7n, 5)]);
+  input.acknowledged(5, 5, true, false);
+  expect(await writing).toBe(5);
 });
