@@ -69,14 +69,16 @@ export function createOutput(
   }
 
   function acknowledge(): void {
-    if (acked === spool.total) return;
+    // Where the guest is told more than it has repeated, it skips the rest.
+    const stored = Math.min(expected, spool.total);
+    if (acked === stored) return;
     if (readersWantItToWait()) {
       holdAck();
       return;
     }
     clearTimeout(hold);
     hold = undefined;
-    acked = spool.total;
+    acked = stored;
     sendAck(stream, acked);
   }
 
