@@ -61,6 +61,8 @@ export function createLogReader(source: LogSource, query: LogQuery): LogReader {
   const fd = openSync(source.path, 'r');
   let { position, offset } = query.cursor;
   let gap: Gap | undefined;
+  /** Whose spool is being read. */
+  let reading: ReadableExecution | undefined;
   let closed = false;
 
   /** Gaps are told late, so that those that follow each other are one. */
@@ -88,9 +90,15 @@ export function createLogReader(source: LogSource, query: LogQuery): LogReader {
     return execution.drained ? to : undefined;
   }
 
+  function rest(): void {
+    reading?.rest();
+    reading = undefined;
+  }
+
   /** False: the bytes are not back yet. */
   function* tellOutput(entry: JournalEntry, extent: OutputExtent): Generator<SessionEvent, boolean> {
     const execution = source.execution(extent.number);
+    reading = execution;
     offset = Math.max(offset, extent.from);
     while (execution !== undefined && offset < extent.to) {
       const found = look(execution, extent);
@@ -105,7 +113,7 @@ export function createLogReader(source: LogSource, query: LogQuery): LogReader {
       if (typeof found === 'number') gap = { execution, extent, from: joined?.from ?? from, to, after };
       else yield toSessionEvent(outputOf(execution, extent.timeMs, extent.stream, from, found), after);
     }
-    execution?.rest();
+    rest();
     position = entry.next;
     offset = 0;
     return true;
@@ -146,6 +154,8 @@ export function createLogReader(source: LogSource, query: LogQuery): LogReader {
     close() {
       if (!closed) closeSync(fd);
       closed = true;
+      // Whoever reads may have left in the middle of output.
+      rest();
     },
   };
 }

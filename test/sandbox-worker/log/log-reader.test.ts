@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { openJournal } from '../../../services/sandbox-worker/execution/journal.ts';
 import { minKeptBytes } from '../../../services/sandbox-worker/execution/spool.ts';
 import { parseCursor } from '../../../services/sandbox-worker/log/log-cursor.ts';
+import { createLogReader } from '../../../services/sandbox-worker/log/log-reader.ts';
 import { runDirectory } from '../../run.ts';
-import { collect, readAll, sha256, type WrittenLog, writeLog } from './written-log.ts';
+import { collect, everything, readAll, sha256, type WrittenLog, writeLog } from './written-log.ts';
 
 const directory = mkdtempSync(join(runDirectory(), 'log-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -22,6 +23,18 @@ function writeMany(log: WrittenLog): void {
       log.journal.append({ $typeName: 'assay.worker.v1.JournalRecord', number, record: { case: undefined } });
   }
   for (let number = 1n; number <= 5n; number++) log.finish(number);
+}
+
+/** The files in a directory that this process holds open. */
+function openBelow(path: string): string[] {
+  const targets = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+  return targets.filter((target) => target.startsWith(path));
 }
 
 function expectWhole(log: WrittenLog, events: ReturnType<typeof readAll>): void {
@@ -133,6 +146,23 @@ describe('a log that is read', () => {
     const { words, gaps } = collect(readAll(log));
     expect([words, gaps]).toEqual([['e1 started', 'e1 finished'], [{ key: 'e1.stdout', from: 4, to: 9 }]]);
     log.journal.close();
+  });
+
+  test('by somebody who leaves in the middle of output is not held open for him', () => {
+    const at = mkdtempSync(join(directory, 'one-'));
+    const log = writeLog(at);
+    log.start(1n);
+    log.write(1n, 1, randomBytes(1_000_000));
+    log.finish(1n);
+    log.source.execution(1n)?.rest();
+    log.journal.close();
+    const reader = createLogReader(log.source, everything);
+    const events = reader.read(log.journal.size);
+    events.next();
+    events.next();
+    expect(openBelow(at)).toHaveLength(2);
+    reader.close();
+    expect(openBelow(at)).toEqual([]);
   });
 });
 
