@@ -44,7 +44,7 @@ void say_everything(void)
 {
 	welcomed = true;
 	for (unsigned i = 0; i < shells_end(); i++)
-		shell_rewind(shell_at(i));
+		shell_announce(shell_at(i));
 	for (unsigned i = 0; i < executions_end(); i++)
 		execution_rewind(execution_at(i));
 }

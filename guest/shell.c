@@ -131,8 +131,9 @@ static void spawn_shell(struct shell *s)
 	s->script_fd = spawned.input;
 	s->status_fd = spawned.status;
 	s->gate_fd = spawned.gate;
-	s->phase = s->gate_fd >= 0 ? SHELL_GATED : SHELL_STARTING;
-	s->said &= ~(1U << SPAWNED);
+	bool gated = s->gate_fd >= 0;
+	s->phase = gated ? SHELL_GATED : SHELL_STARTING;
+	s->said = gated ? s->said & ~(1U << SPAWNED) : s->said | 1U << SPAWNED; /* else nobody is asked for GO */
 	if (!watch(s, s->status_fd, SHELL_ROLE_STATUS)) {
 		int error = errno;
 		kill(s->pid, SIGKILL);
@@ -446,10 +447,16 @@ void shell_rewind(struct shell *s)
 	s->said = 0;
 }
 
+void shell_announce(struct shell *s)
+{
+	shell_rewind(s);
+	s->next_number = 0;
+}
+
 enum frame_type shell_owes(const struct shell *s)
 {
 	uint32_t unsaid = ~s->said;
-	if (s->phase == SHELL_GATED)
+	if (s->phase == SHELL_GATED || s->phase == SHELL_STARTING || s->phase == SHELL_OPENING)
 		return unsaid & 1U << SPAWNED ? SPAWNED : 0;
 	if (s->phase == SHELL_FAILED)
 		return unsaid & 1U << FAILED ? FAILED : 0;

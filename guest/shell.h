@@ -79,6 +79,9 @@ void shell_ready(uint32_t event);
 bool shell_reaped(pid_t pid, int status);
 
 void shell_rewind(struct shell *s);
+
+/* For a new connection. A command that waits has nothing to be told by: the worker takes it for lost and sends it again. */
+void shell_announce(struct shell *s);
 enum frame_type shell_owes(const struct shell *s);
 
 /* The session that a shell leads. */

@@ -303,6 +303,7 @@ test('a shell that is missing or busy refuses a command, which may be tried agai
 test('a command and a shell that are sent twice happen once', async () => {
   const { worker } = guest();
   const shell = await openShell(worker, { argv: ['bash'] });
+  expect(worker.frames.filter((f) => f.type === type.SPAWNED && f.number === shell.number)).toEqual([]);
   const number = shell.start('echo once; read v', { input: true });
   await worker.until(() => worker.spool(number, 1).length >= 5);
   const from = worker.frames.length;
@@ -320,6 +321,46 @@ test('a command and a shell that are sent twice happen once', async () => {
   const again = worker.frames.length;
   worker.send(encodeFrame(type.CLOSE_SHELL, shell.number));
   expect((await worker.frame(type.SHELL, shell.number, again)).payload.readUInt32LE(0)).toBe(0);
+});
+
+test('a command that waits for its shell is lost with the connection, and sent again it runs once', async () => {
+  const { worker } = guest();
+  const shell = await openShell(worker, { argv: ['bash'], gated: true });
+  const opening = worker.frames.length;
+  await direct(`kill -9 ${shell.pid()}`);
+  await worker.frame(type.SPAWNED, shell.number, opening);
+  const lost = shell.start('echo lost');
+  expect(await failure(shell.start('echo a'))).toEqual([8, 16]);
+  const from = worker.frames.length;
+  worker.drop();
+  await worker.frame(type.SYNCED, undefined, from);
+  const again = shell.start('echo again');
+  expect(await failure(shell.start('echo a'))).toEqual([8, 16]);
+  expect(worker.frames.filter((f) => f.type === type.FAILED && f.number === again)).toEqual([]);
+  worker.send(encodeFrame(type.GO, shell.number));
+  expect(await shell.ended(again)).toMatchObject({ code: 0, stdout: 'again\n' });
+  expect(worker.frames.slice(from).filter((f) => f.number === lost)).toEqual([]);
+  await shell.close();
+});
+
+test('a shell that is being opened is told after a reconnect', async () => {
+  const { worker } = guest();
+  const opened = nextNumber(worker);
+  worker.send(encodeStart(opened, { argv: ['bash'], env: ['PATH=/usr/bin:/bin'], gated: true }, type.OPEN_SHELL));
+  const pid = (await worker.frame(type.SPAWNED, opened)).payload.readUInt32LE(0);
+  await direct(`kill -STOP ${pid}`);
+  const from = worker.frames.length;
+  worker.send(encodeFrame(type.GO, opened));
+  await direct(':');
+  worker.drop();
+  await worker.frame(type.SYNCED, undefined, from);
+  const told = worker.frames.slice(from).filter((f) => f.number === opened);
+  expect(told.map((f) => [f.type, f.payload.readUInt32LE(0)])).toEqual([[type.SPAWNED, pid]]);
+  worker.send(encodeFrame(type.GO, opened));
+  await direct(`kill -CONT ${pid}`);
+  expect((await worker.frame(type.SHELL, opened, from)).payload.readUInt32LE(4)).toBe(1);
+  worker.send(encodeFrame(type.CLOSE_SHELL, opened));
+  await worker.until(() => worker.frames.at(-1)?.type === type.SHELL);
 });
 
 test('there are at most 64 shells', async () => {
