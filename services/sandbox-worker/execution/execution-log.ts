@@ -28,7 +28,7 @@ export class ExecutionLog {
   }
 
   sent(guestNumber: bigint, ms: number): void {
-    this.append({ case: 'sent', value: { guestNumber, time: timestampFromMs(ms) } });
+    this.journal.append(this.record({ case: 'sent', value: { guestNumber, time: timestampFromMs(ms) } }));
   }
 
   started(ms: number): void {
@@ -46,11 +46,11 @@ export class ExecutionLog {
   }
 
   doomed(reason: DoomReason): void {
-    this.append({ case: 'doomed', value: { reason } });
+    this.journal.note(this.record({ case: 'doomed', value: { reason } }));
   }
 
   refused({ reason, message }: DomainError): void {
-    this.append({ case: 'refused', value: { reason, message, timeMs: BigInt(Date.now()) } });
+    this.journal.note(this.record({ case: 'refused', value: { reason, message, timeMs: BigInt(Date.now()) } }));
   }
 
   finished(result: ExecutionResult, startedMs: number | undefined): void {
@@ -63,10 +63,10 @@ export class ExecutionLog {
 
   trimmed(stream: Stream, from: number, to: number): void {
     const name = stream === 1 ? OutputStream.STDOUT : OutputStream.STDERR;
-    this.append({ case: 'trimmed', value: { stream: name, from: BigInt(from), to: BigInt(to) } });
+    this.journal.append(this.record({ case: 'trimmed', value: { stream: name, from: BigInt(from), to: BigInt(to) } }));
   }
 
-  private append(record: { case: string; value: object }): void {
-    this.journal.append(create(JournalRecordSchema, { number: this.number, record } as never) as JournalRecord);
+  private record(record: { case: string; value: object }): JournalRecord {
+    return create(JournalRecordSchema, { number: this.number, record } as never) as JournalRecord;
   }
 }

@@ -15,8 +15,10 @@ import { readJournal } from './journal-reader.ts';
 export interface Journal {
   /** How much is written. What lies below never changes. */
   readonly size: number;
-  /** Writes now, after what is to be written soon. Bytes are a record with its length before it. */
+  /** Writes now, after what is to be written soon; throws where it cannot, and then never does. Bytes are a record with its length before it. */
   append(record: JournalRecord | Uint8Array): void;
+  /** Writes now what has happened already, and cannot be refused; where that fails, later. */
+  note(record: JournalRecord | Uint8Array): void;
   /** Writes within some milliseconds, or with the next record that must be written now. */
   appendSoon(record: JournalRecord | Uint8Array): void;
   /** The program runs. Written soon. */
@@ -36,7 +38,7 @@ export interface Journal {
 export interface JournalDisk {
   /** There is no space left. Returns whether some was made. */
   full(): boolean;
-  /** What nobody waits for could not be written yet. */
+  /** It could not be written. */
   failed(error: unknown): void;
 }
 
@@ -80,10 +82,10 @@ export function openJournal(
     if (due >= dueMs) return;
     clearTimeout(scheduled);
     dueMs = due;
-    scheduled = setTimeout(writeScheduled, delayMs).unref();
+    scheduled = setTimeout(tryToWrite, delayMs).unref();
   }
 
-  function writeScheduled(): void {
+  function tryToWrite(): void {
     try {
       write();
     } catch (error) {
@@ -130,8 +132,13 @@ export function openJournal(
       } catch (error) {
         // Its caller takes it for not written, and so must whoever reads this.
         if (waiting.at(-1) === staged) waiting.pop();
+        disk.failed(error);
         throw error;
       }
+    },
+    note(record) {
+      stage(encode(record));
+      tryToWrite();
     },
     appendSoon(record) {
       stage(encode(record));

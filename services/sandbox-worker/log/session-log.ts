@@ -50,7 +50,7 @@ export function createSessionLog(journal: Journal, records: readonly JournalReco
 
   function tell(event: SessionEvent['event']): void {
     const told = create(SessionEventSchema, { time: timestampNow(), event });
-    journal.append(create(JournalRecordSchema, { record: { case: 'event', value: told } }));
+    journal.note(create(JournalRecordSchema, { record: { case: 'event', value: told } }));
   }
 
   /** Resolves when the journal has grown beyond `size`, when the time is up, or at the end. */

@@ -67,7 +67,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
   const sessionLog = log.child(file.sessionId === '' ? { slot: slot.socketPath } : { session_id: file.sessionId });
   const { journal, records } = openJournal(slot.journalPath, {
     full: () => limits.budget.full(),
-    failed: (error) => sessionLog.error({ err: error }, 'the journal could not be written; it will be tried again'),
+    failed: (error) => sessionLog.error({ err: error }, 'the journal could not be written'),
   });
   const ready = Promise.withResolvers<void>();
   ready.promise.catch(() => {});

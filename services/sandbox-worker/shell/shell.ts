@@ -29,6 +29,9 @@ export interface ShellHost {
   neverOpened(shell: Shell): void;
 }
 
+/** How soon to try again what could not be recorded. */
+const againMs = 1_000;
+
 /** ABSENT: the guest has none, and must be asked. OPENING: it was asked, or opens it again by itself. */
 type Presence = 'absent' | 'opening' | 'open';
 
@@ -61,6 +64,7 @@ export class Shell implements Seat {
   private baseline: Baseline | undefined;
   private cgroup: ExecutionCgroup | undefined;
   private told = false;
+  private again: NodeJS.Timeout | undefined;
   private readonly logged: ToldOfShell = { timesOpened: 0, closed: false };
   private readonly ready = Promise.withResolvers<void>();
   private readonly gone = Promise.withResolvers<void>();
@@ -118,12 +122,14 @@ export class Shell implements Seat {
 
   open(): void {
     if (this.presence !== 'absent' || this.closing || !this.host.synced()) return;
+    const number = this.host.issue(this);
+    const sent = { case: 'shellSent', value: { guestNumber: number, openedBefore: this.opened } };
+    if (!this.recorded(this.recordOf(sent))) return;
+    this.number = number;
     this.presence = 'opening';
     this.openedBefore = this.opened;
-    this.number = this.host.issue(this);
     this.cgroup?.release();
     this.cgroup = this.host.cgroups()?.execution(this.number);
-    this.record({ case: 'shellSent', value: { guestNumber: this.number, openedBefore: this.openedBefore } });
     this.host.send(openShell(this.number, { ...this.spec.start, gated: this.cgroup !== undefined }));
   }
 
@@ -131,7 +137,7 @@ export class Shell implements Seat {
   close(): Promise<void> {
     if (!this.closing) {
       this.closing = true;
-      this.record({ case: 'shellClosing', value: {} });
+      this.note({ case: 'shellClosing', value: {} });
       this.current?.closeWithShell();
       for (const execution of this.queue.splice(0)) {
         execution.dismiss('its shell was closed before it ran; nothing was run');
@@ -258,25 +264,25 @@ export class Shell implements Seat {
     if (this.closing || this.current !== undefined || this.queue.length === 0 || !this.host.synced()) return;
     if (this.presence === 'absent') this.open();
     if (this.presence !== 'open') return;
-    const execution = this.queue.shift() as Execution;
-    this.current = execution;
+    const execution = this.queue[0] as Execution;
     const now = Date.now();
     const number = this.host.issue(execution);
     this.cgroup?.resetPeak();
     const { cpuMicros, oomKills } = this.cgroup?.usage() ?? { cpuMicros: 0, oomKills: this.host.memoryKills() ?? 0 };
+    const sent = encodeSent({
+      number: execution.spec.number,
+      guestNumber: number,
+      ms: now,
+      shellOpened: this.opened,
+      cpuMicros,
+      oomKills,
+    });
+    if (!this.recorded(sent)) return;
+    this.queue.shift();
+    this.current = execution;
     this.baseline = { cpuMicros, oomKills };
     execution.shellReopened ||= this.opened > this.openedAtLast;
     this.openedAtLast = this.opened;
-    this.host.journal.append(
-      encodeSent({
-        number: execution.spec.number,
-        guestNumber: number,
-        ms: now,
-        shellOpened: this.opened,
-        cpuMicros,
-        oomKills,
-      }),
-    );
     execution.beginInShell(number, now, this.number);
   }
 
@@ -292,7 +298,7 @@ export class Shell implements Seat {
       this.endAsClosed();
       // First, so that it is told once: a worker that dies in between closes it again, and finds it told.
       this.log(closedRecord(this.spec, this.logged));
-      this.record({ case: 'shellClosed', value: {} });
+      this.note({ case: 'shellClosed', value: {} });
     });
   }
 
@@ -306,7 +312,7 @@ export class Shell implements Seat {
   private neverOpen(error: DomainError): void {
     this.closing = true;
     for (const execution of this.queue.splice(0)) execution.refuse(error);
-    this.record({ case: 'shellClosed', value: { neverOpened: true } });
+    this.note({ case: 'shellClosed', value: { neverOpened: true } });
     this.endAsClosed();
     this.ready.reject(error);
     clearCgroup(this.cgroup, () => {});
@@ -314,10 +320,29 @@ export class Shell implements Seat {
   }
 
   private log(record: JournalRecord | undefined): void {
-    if (record !== undefined) this.host.journal.append(record);
+    if (record !== undefined) this.host.journal.note(record);
   }
 
-  private record(record: { case: string; value: object }): void {
-    this.host.journal.append(create(JournalRecordSchema, { number: this.spec.number, record } as never));
+  private note(record: { case: string; value: object }): void {
+    this.host.journal.note(this.recordOf(record));
+  }
+
+  private recordOf(record: { case: string; value: object }): JournalRecord {
+    return create(JournalRecordSchema, { number: this.spec.number, record } as never) as JournalRecord;
+  }
+
+  /** Whether what the guest is to be told is recorded, as it must be before; if it could not be, all is tried again. */
+  private recorded(record: JournalRecord | Uint8Array): boolean {
+    try {
+      this.host.journal.append(record);
+      return true;
+    } catch {
+      this.again ??= setTimeout(() => {
+        this.again = undefined;
+        this.open();
+        this.next();
+      }, againMs).unref();
+      return false;
+    }
   }
 }

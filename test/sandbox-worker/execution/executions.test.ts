@@ -3,12 +3,24 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { EndReason } from '../../../gen/assay/v1/execution_pb.js';
 import { OpenShellRequestSchema } from '../../../gen/assay/v1/shell_pb.js';
-import { input, inputEnd } from '../../../services/sandbox-worker/guest/frame.ts';
+import { forget, input, inputEnd } from '../../../services/sandbox-worker/guest/frame.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
 import { createStandInSandbox, exited, type StandInSandbox } from './stand-in-sandbox.ts';
 
+/** For how many writes the disk has room. */
+const disk = vi.hoisted(() => ({ room: Number.POSITIVE_INFINITY }));
+vi.mock('node:fs', async (original) => {
+  const fs = await original<typeof import('node:fs')>();
+  const writeSync = (...args: Parameters<typeof fs.writeSync>): number => {
+    if (disk.room-- > 0) return fs.writeSync(...args);
+    throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+  };
+  return { ...fs, writeSync };
+});
+
 let sandbox: StandInSandbox;
 beforeEach(() => {
+  disk.room = Number.POSITIVE_INFINITY;
   vi.useFakeTimers();
   sandbox = createStandInSandbox();
 });
@@ -103,5 +115,72 @@ describe('input', () => {
     expect(execution.number).toBeGreaterThan(lost);
     expect(sent.at(-1)).toEqual(input(execution.number, 0, text));
     executions.lose('done');
+  });
+});
+
+describe('on a full disk', () => {
+  const fill = (room = 0) => {
+    disk.room = room;
+  };
+  const clear = () => {
+    disk.room = Number.POSITIVE_INFINITY;
+    vi.advanceTimersByTime(1_000);
+  };
+
+  test('a timeout ends its execution', () => {
+    const { executions } = sandbox;
+    const execution = sandbox.execute({ executionId: 'one', timeout: durationFromMs(500) });
+    executions.started(execution.number, 100);
+    fill();
+    vi.advanceTimersByTime(500);
+    executions.exit(execution.number, exited);
+    sandbox.populated = false;
+    vi.advanceTimersByTime(50);
+    expect(execution.result?.reason).toBe(EndReason.TIMED_OUT);
+    clear();
+  });
+
+  test('a program that could not be started is told, and forgotten once that is recorded', () => {
+    const { executions, sent } = sandbox;
+    const execution = sandbox.execute({ executionId: 'one' });
+    fill();
+    executions.failed(execution.number, 5, 2);
+    expect(execution.refusal?.reason).toBe('PROGRAM_NOT_STARTED');
+    expect(sent).not.toContainEqual(forget(execution.number));
+    clear();
+    expect(sent).toContainEqual(forget(execution.number));
+  });
+
+  test('a command for a shell waits until its start can be recorded', async () => {
+    await openShell('shell');
+    fill();
+    const execution = sandbox.execute({ executionId: 'one', shellId: 'shell' });
+    expect(execution.waiting).toBe(true);
+    clear();
+    expect(execution.waiting).toBe(false);
+  });
+
+  test('a shell that was accepted is opened when that can be recorded', () => {
+    const { executions } = sandbox;
+    fill(1);
+    void executions.shells.open(create(OpenShellRequestSchema, { shellId: 'shell' })).catch(() => {});
+    const shell = executions.shells.find('shell');
+    const before = sandbox.sent.length;
+    clear();
+    expect(sandbox.sent.slice(before).map((frame) => frame[4])).toEqual([73]);
+    executions.shell(shell.number, 100, 1);
+    expect(shell.idle).toBe(true);
+  });
+
+  test('a session can be closed', async () => {
+    const { executions } = sandbox;
+    await openShell('shell');
+    const execution = sandbox.execute({ executionId: 'one' });
+    fill();
+    const closing = executions.shells.find('shell').close();
+    executions.lose('the session was closed');
+    await closing;
+    expect(execution.refusal?.reason).toBe('SANDBOX_LOST');
+    clear();
   });
 });

@@ -102,12 +102,23 @@ describe('a journal on a full disk', () => {
     const { journal } = openJournal(path, { full, failed });
     journal.appendSoon(accepted(1n, 'kept'));
     expect(() => journal.append(accepted(2n, 'refused'))).toThrow('ENOSPC');
+    expect(failed).toHaveBeenCalledOnce();
     disk.full = false;
     vi.advanceTimersByTime(1_000);
     expect(written()).toEqual([1n]);
     journal.append(accepted(3n, 'next'));
     journal.close();
     expect(written()).toEqual([1n, 3n]);
+  });
+
+  test('takes what has happened all the same, and writes it in its place when it can', () => {
+    const { journal } = openJournal(path, { full, failed });
+    journal.note(accepted(1n, 'happened'));
+    expect(failed).toHaveBeenCalledOnce();
+    disk.full = false;
+    journal.note(accepted(2n, 'at once'));
+    expect(written()).toEqual([1n, 2n]);
+    journal.close();
   });
 
   test('tries again what nobody waits for, and says so', () => {
