@@ -39,7 +39,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   const { engine, sandboxes, pool, records, slots, installation, log } = deps;
   const timers: NodeJS.Timeout[] = [];
   let watch: { close(): void } | undefined;
-  let sweeping: Promise<void> = Promise.resolve();
+  let sweeping: Promise<void> | undefined;
 
   async function reconcile(): Promise<void> {
     const before = [...sandboxes.live];
@@ -51,12 +51,33 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       if (session === undefined || isTerminal(session.state)) return false;
       return !records.owes(session.sessionId) && !sandboxes.holds(session.sessionId);
     });
-    await Promise.all(unheld.map((record) => takeUp(record, bySession.get(record.session?.sessionId ?? ''))));
+    const stuck = new Set<string>();
+    const taking = unheld.map(async (record) => {
+      const sessionId = record.session?.sessionId ?? '';
+      const taken = await tried({ session_id: sessionId }, () => takeUp(record, bySession.get(sessionId)));
+      if (!taken) stuck.add(sessionId);
+    });
+    await Promise.all(taking);
     for (const record of mine) if (isUnarchived(record)) archive(record);
-    await removeUnowned(owners, mine);
+    // What could just now not be taken up would take as long again.
+    await removeUnowned(new Map([...owners].filter(([, owner]) => !stuck.has(owner))), mine);
     // One whose record could not be written when it left the warm pool; the store has answered since.
     const recorded = new Set(mine.map(({ session }) => session?.sessionId));
-    for (const sandbox of before) if (!recorded.has(sandbox.sessionId)) await sandboxes.dropUnrecorded(sandbox);
+    for (const sandbox of before) {
+      const { sessionId } = sandbox;
+      if (!recorded.has(sessionId)) await tried({ session_id: sessionId }, () => sandboxes.dropUnrecorded(sandbox));
+    }
+  }
+
+  /** What cannot be done now is left for the next sweep, and holds up neither the rest nor the worker. */
+  async function tried(what: Record<string, string>, work: () => Promise<void> | void): Promise<boolean> {
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      log.error({ ...what, err: error }, 'left for the next sweep');
+      return false;
+    }
   }
 
   /** Brings one record without a sandbox here to where it belongs. */
@@ -114,16 +135,18 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
 
   /** Whatever carries our label, or lies in our directory, and has no sandbox by now. The records were read before. */
   async function removeUnowned(owners: ReadonlyMap<ContainerSummary, string>, mine: SessionRecord[]): Promise<void> {
-    for (const [container, owner] of owners) {
-      if (sandboxes.holds(owner) || pool.holds(owner)) continue;
-      log.warn({ container: container.id }, 'removing a container that no session owns');
-      await engine.remove(container.id);
-    }
+    const removing = [...owners].map(async ([{ id }, owner]) => {
+      if (sandboxes.holds(owner) || pool.holds(owner)) return;
+      log.warn({ container: id }, 'removing a container that no session owns');
+      await tried({ container: id }, () => engine.remove(id));
+    });
+    await Promise.all(removing);
     const owned = new Set(owners.values());
     // One that ended since the records were read may still need its directory.
     for (const { session } of mine) if (session !== undefined && !isOver(session)) owned.add(session.sessionId);
     for (const name of slots.list()) {
-      if (!sandboxes.holds(name) && !pool.holds(name) && !owned.has(name)) slots.open(name).remove();
+      if (sandboxes.holds(name) || pool.holds(name) || owned.has(name)) continue;
+      await tried({ slot: name }, () => slots.open(name).remove());
     }
   }
 
@@ -148,11 +171,15 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   }
 
   function sweep(): void {
-    sweeping = sweeping
-      .then(() => records.settle())
+    // One that waits for a container to go may take longer than the time between two.
+    sweeping ??= records
+      .settle()
       .then(reconcile)
       .then(pool.fill)
-      .catch((error) => log.warn({ err: error }, 'a sweep did not finish; the next one goes on'));
+      .catch((error) => log.warn({ err: error }, 'a sweep did not finish; the next one goes on'))
+      .finally(() => {
+        sweeping = undefined;
+      });
   }
 
   function died(containerId: string): void {

@@ -1,0 +1,96 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test, vi } from 'vitest';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import type { ContainerSummary } from '../../../services/sandbox-worker/docker/engine.ts';
+import { createCaretaker } from '../../../services/sandbox-worker/sandbox/caretaker.ts';
+import { sessionLabel } from '../../../services/sandbox-worker/sandbox/sandboxes.ts';
+import { DomainError } from '../../../services/shared/domain-error.ts';
+import { log } from '../docker/scratch-host.ts';
+
+function record(sessionId: string, state: SessionState): SessionRecord {
+  return create(SessionRecordSchema, { project: 'p', session: { sessionId, state } });
+}
+
+function container(id: string, state = 'exited'): ContainerSummary {
+  return { id, labels: { [sessionLabel]: id }, state, createdMs: 0 };
+}
+
+/** A worker with these records, containers and directories, where nothing that is called `stuck` can be removed or made. */
+function workerWith({
+  records = [] as SessionRecord[],
+  containers = [] as ContainerSummary[],
+  slots = [] as string[],
+}) {
+  const done: string[] = [];
+  const attempt = async (what: string, name: string): Promise<void> => {
+    if (name.startsWith('stuck')) throw new DomainError('NO_CAPACITY', `${name} is stuck`);
+    done.push(`${what} ${name}`);
+  };
+  const engine = {
+    list: async () => containers,
+    remove: (id: string) => attempt('removed', id),
+    watch: () => ({ close() {} }),
+  };
+  const caretaker = createCaretaker({
+    engine: engine as never,
+    sandboxes: {
+      live: [],
+      holds: () => false,
+      create: (_project: string, id: string) => attempt('created', id),
+      finish: ({ session }: SessionRecord) => attempt('finished', session?.sessionId ?? ''),
+    } as never,
+    pool: { holds: () => false, fill() {} } as never,
+    records: { mine: async () => records, owes: () => false, settle: async () => {} } as never,
+    slots: {
+      list: () => slots,
+      open: (name: string) => ({
+        remove() {
+          if (name.startsWith('stuck')) throw new Error('device or resource busy');
+          done.push(`emptied ${name}`);
+        },
+      }),
+    } as never,
+    installation: 'i',
+    log,
+  });
+  return { caretaker, engine, done };
+}
+
+test.each([
+  ['that is closing', SessionState.CLOSING, 'finished', [container('stuck'), container('other')]],
+  ['whose container is dead', SessionState.READY, 'finished', [container('stuck'), container('other')]],
+  ['for which there is no room', SessionState.CREATING, 'created', []],
+])('a session %s and that is stuck holds up neither the others nor the worker', async (_which, state, next, theirs) => {
+  const records = [record('stuck', state), record('other', state)];
+  const { caretaker, done } = workerWith({ records, containers: [...theirs, container('nobodys')], slots: ['left'] });
+  await caretaker.reconcile();
+  expect(done).toEqual(expect.arrayContaining([`${next} other`, 'removed nobodys', 'emptied left']));
+  expect(done.join()).not.toContain('stuck');
+});
+
+test('a container that no session owns and that is stuck holds up neither the others nor the worker', async () => {
+  const containers = [container('stuck'), container('nobodys')];
+  const { caretaker, done } = workerWith({ containers, slots: ['stuck too', 'left'] });
+  await caretaker.reconcile();
+  expect(done).toEqual(expect.arrayContaining(['removed nobodys', 'emptied left']));
+});
+
+test('sweeps that come while one takes long do not pile up', async () => {
+  vi.useFakeTimers();
+  try {
+    const { caretaker, engine } = workerWith({});
+    const gate = Promise.withResolvers<void>();
+    const listed = vi.spyOn(engine, 'list').mockImplementation(async () => {
+      await gate.promise;
+      return [];
+    });
+    caretaker.start();
+    await vi.advanceTimersByTimeAsync(60_000);
+    gate.resolve();
+    await caretaker.stop();
+    expect(listed).toHaveBeenCalledTimes(1);
+  } finally {
+    vi.useRealTimers();
+  }
+});
