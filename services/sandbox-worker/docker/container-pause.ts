@@ -3,7 +3,10 @@ import type Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
 import { engineFailed, isAbsent } from './engine-failure.ts';
 
-/** On a busy host the runtime gives up freezing too early, so a refusal is not the end until this time is up. */
+/**
+ * On a busy host the runtime gives up freezing too early, and an engine that restarts does not answer: neither is the end
+ * until this time is up.
+ */
 const patienceMs = 10_000;
 const firstPauseMs = 50;
 const longestPauseMs = 800;
@@ -19,24 +22,22 @@ export async function setPaused(docker: Docker, id: string, paused: boolean): Pr
       (error: Error) => error,
     );
     if (failure === undefined) return;
-    const state = await stateOf(container, doing);
-    if (!state?.Running) {
+    const state = await stateOf(container);
+    if (state === 'gone') {
       throw new DomainError('SANDBOX_LOST', `container ${id} does not run any more`, {}, { cause: failure });
     }
-    if (state.Paused === paused) return;
+    if (state === (paused ? 'paused' : 'running')) return;
     if (performance.now() > end) throw engineFailed(doing, failure);
     await delay(pauseMs);
   }
 }
 
-async function stateOf(
-  container: Docker.Container,
-  doing: string,
-): Promise<{ Running: boolean; Paused: boolean } | undefined> {
+async function stateOf(container: Docker.Container): Promise<'running' | 'paused' | 'gone' | 'unknown'> {
   try {
-    return (await container.inspect()).State;
+    const { Running, Paused } = (await container.inspect()).State;
+    if (!Running) return 'gone';
+    return Paused ? 'paused' : 'running';
   } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw engineFailed(doing, error);
+    return isAbsent(error) ? 'gone' : 'unknown';
   }
 }

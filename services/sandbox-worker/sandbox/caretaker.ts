@@ -45,6 +45,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     const before = [...sandboxes.live];
     const mine = await records.mine();
     const containers = (await engine.list(installation)).filter(({ labels }) => labels[kindLabel] !== gradingKind);
+    await wakeForgotten(containers);
     const owners = ownersOf(containers, sandboxes.live, slots);
     const bySession = new Map([...owners].map(([container, owner]) => [owner, container]));
     const unheld = mine.filter(({ session }) => {
@@ -119,6 +120,18 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       const message = 'the worker came back without this session: its container is gone';
       await sandboxes.finish(record, { type: 'lost', message });
     }
+  }
+
+  /** One that the engine would not resume when it should have gone on; it may have been away. */
+  async function wakeForgotten(containers: ContainerSummary[]): Promise<void> {
+    const frozen = new Set(containers.filter(({ state }) => state === 'paused').map(({ id }) => id));
+    const waking = [...sandboxes.live].map(async (sandbox) => {
+      const { sessionId, file, paused, still } = sandbox;
+      if (!frozen.has(file.containerId) || paused || still) return;
+      log.warn({ session_id: sessionId }, 'resuming a sandbox that is paused for nobody');
+      await tried({ session_id: sessionId }, () => sandboxes.wake(sandbox));
+    });
+    await Promise.all(waking);
   }
 
   function isUnarchived({ session }: SessionRecord): boolean {

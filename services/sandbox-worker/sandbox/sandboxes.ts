@@ -66,6 +66,8 @@ export interface Sandboxes {
   finish: Burial['finish'];
   pause(project: string, sessionId: string): Promise<void>;
   resume(project: string, sessionId: string): Promise<void>;
+  /** Has the engine resume one that is paused for nobody. */
+  wake(sandbox: Sandbox): Promise<void>;
   refresh(project: string, sessionId: string): Promise<void>;
   /** The session's container, and a way to have it stand still, for whoever takes what it has changed. */
   sealSource(project: string, sessionId: string): SealSource;
@@ -256,6 +258,12 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         sandbox.executions.thaw();
         sandbox.log.tell({ case: 'state', value: stateOf(SessionState.READY) });
         await records.put(project, sessionId, { type: 'resumed' });
+      }),
+    wake: (sandbox) =>
+      exclusively(sandbox.sessionId, async () => {
+        // Somebody may have paused it before it was this one's turn.
+        if (live.get(sandbox.sessionId) !== sandbox || sandbox.paused) return;
+        await engine.resume(sandbox.file.containerId);
       }),
     async refresh(project, sessionId) {
       const sandbox = sandboxes.find(sessionId);

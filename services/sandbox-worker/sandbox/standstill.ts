@@ -4,6 +4,7 @@ import type { Sandbox } from './sandbox.ts';
 /**
  * Does something while every process of a sandbox stands still. No timeout runs meanwhile, and a command that comes is
  * taken and starts afterwards. A worker that dies in between leaves it frozen; the next one thaws it when it takes it up.
+ * One that the engine does not resume now is resumed by the caretaker.
  */
 export async function whileStill<T>(engine: Engine, sandbox: Sandbox, work: () => Promise<T>): Promise<T> {
   if (sandbox.paused) return work();
@@ -13,9 +14,12 @@ export async function whileStill<T>(engine: Engine, sandbox: Sandbox, work: () =
     sandbox.executions.freeze();
     return await work();
   } finally {
-    await engine.resume(sandbox.file.containerId);
-    sandbox.executions.thaw();
-    sandbox.still = false;
-    sandbox.activeMs = Date.now();
+    try {
+      await engine.resume(sandbox.file.containerId);
+    } finally {
+      sandbox.executions.thaw();
+      sandbox.still = false;
+      sandbox.activeMs = Date.now();
+    }
   }
 }

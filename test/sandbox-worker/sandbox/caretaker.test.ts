@@ -2,8 +2,10 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test, vi } from 'vitest';
 import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
 import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { ContainerSummary } from '../../../services/sandbox-worker/docker/engine.ts';
 import { createCaretaker } from '../../../services/sandbox-worker/sandbox/caretaker.ts';
+import type { Sandbox } from '../../../services/sandbox-worker/sandbox/sandbox.ts';
 import { sessionLabel } from '../../../services/sandbox-worker/sandbox/sandboxes.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
 import { log } from '../docker/scratch-host.ts';
@@ -21,6 +23,7 @@ function workerWith({
   records = [] as SessionRecord[],
   containers = [] as ContainerSummary[],
   slots = [] as string[],
+  live = [] as Pick<Sandbox, 'sessionId' | 'file' | 'paused' | 'still'>[],
 }) {
   const done: string[] = [];
   const attempt = async (what: string, name: string): Promise<void> => {
@@ -35,8 +38,9 @@ function workerWith({
   const caretaker = createCaretaker({
     engine: engine as never,
     sandboxes: {
-      live: [],
-      holds: () => false,
+      live,
+      holds: (id: string) => live.some(({ sessionId }) => sessionId === id),
+      wake: ({ sessionId }: Sandbox) => attempt('woke', sessionId),
       create: (_project: string, id: string) => attempt('created', id),
       finish: ({ session }: SessionRecord) => attempt('finished', session?.sessionId ?? ''),
     } as never,
@@ -93,4 +97,23 @@ test('sweeps that come while one takes long do not pile up', async () => {
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('a sandbox that is paused in the engine and for nobody is resumed', async () => {
+  const sandbox = (sessionId: string, paused: boolean, still: boolean) => ({
+    ...{ sessionId, paused, still },
+    file: create(SandboxFileSchema, { sessionId, containerId: sessionId }),
+  });
+  const live = [
+    sandbox('stuck', false, false),
+    sandbox('forgotten', false, false),
+    sandbox('paused', true, false),
+    sandbox('still', false, true),
+    sandbox('running', false, false),
+  ];
+  const containers = live.map(({ sessionId }) => container(sessionId, sessionId === 'running' ? 'running' : 'paused'));
+  const records = live.map(({ sessionId }) => record(sessionId, SessionState.READY));
+  const { caretaker, done } = workerWith({ records, containers, live });
+  await caretaker.reconcile();
+  expect(done).toEqual(['woke forgotten']);
 });
