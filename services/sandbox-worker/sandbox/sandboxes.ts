@@ -18,7 +18,7 @@ import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
 import { guestTimeoutMs, type SandboxMaker, type SandboxPlan } from './sandbox-maker.ts';
 import type { SessionImages } from './session-images.ts';
 import type { Slots } from './slot.ts';
-import { whileStill } from './standstill.ts';
+import { pauseContainer, whileStill } from './standstill.ts';
 import { createTurns } from './turns.ts';
 import type { WarmPool } from './warm-pool.ts';
 import { createWarmStart } from './warm-start.ts';
@@ -243,9 +243,8 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     pause: (project, sessionId) =>
       exclusively(sessionId, async () => {
         const sandbox = sandboxes.find(sessionId);
-        await engine.pause(sandbox.file.containerId);
+        await pauseContainer(engine, sandbox);
         sandbox.paused = true;
-        sandbox.executions.freeze();
         sandbox.log.tell({ case: 'state', value: stateOf(SessionState.READY, { paused: true }) });
         await records.put(project, sessionId, { type: 'paused' });
       }),

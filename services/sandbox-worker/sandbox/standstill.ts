@@ -1,6 +1,19 @@
 import type { Engine } from '../docker/engine.ts';
 import type { Sandbox } from './sandbox.ts';
 
+/** Has the engine pause a sandbox. It may take its time for that, in which no timeout may pass. */
+export async function pauseContainer(engine: Engine, { executions, file, paused }: Sandbox): Promise<void> {
+  executions.freeze();
+  try {
+    await engine.pause(file.containerId);
+  } catch (error) {
+    if (!paused) executions.thaw();
+    throw error;
+  }
+  // What started meanwhile has a timeout too.
+  executions.freeze();
+}
+
 /**
  * Does something while every process of a sandbox stands still. No timeout runs meanwhile, and a command that comes is
  * taken and starts afterwards. A worker that dies in between leaves it frozen; the next one thaws it when it takes it up.
@@ -10,8 +23,7 @@ export async function whileStill<T>(engine: Engine, sandbox: Sandbox, work: () =
   if (sandbox.paused) return work();
   sandbox.still = true;
   try {
-    await engine.pause(sandbox.file.containerId);
-    sandbox.executions.freeze();
+    await pauseContainer(engine, sandbox);
     return await work();
   } finally {
     try {

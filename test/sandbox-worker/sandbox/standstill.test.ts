@@ -33,3 +33,17 @@ test('a sandbox that the engine does not resume is not taken for one that stands
   expect(sandbox.still).toBe(false);
   expect(sandbox.activeMs).toBeGreaterThan(0);
 });
+
+test('no deadline runs from before the engine pauses a sandbox until after it has resumed it', async () => {
+  const { asked, still } = sandboxWith({});
+  await still();
+  expect(asked).toEqual(['freeze', 'pause', 'freeze', 'work', 'resume', 'thaw']);
+});
+
+test('the deadlines of a sandbox that the engine does not pause run on', async () => {
+  const { asked, sandbox, still } = sandboxWith({ pause: refuse });
+  await expect(still()).rejects.toThrow('no answer');
+  expect(asked).not.toContain('work');
+  expect(asked.at(-1)).toBe('thaw');
+  expect(sandbox.still).toBe(false);
+});
