@@ -130,7 +130,7 @@ export async function startSessions(
   const { createMs, buildMs } = limits;
   const start = createSandboxStart({ sessions, workers, client, createMs, buildMs, nowMs });
   const target = createExecutionTarget(sessions, workers);
-  const streams = createExecutionStreams({ target, client, shared, limits });
+  const streams = createExecutionStreams({ sessions, target, client, shared, limits });
 
   const verifying = openVerifications({
     ...{ broker, sessions, workers, client, target, tokens, limits, nowMs, log },
@@ -179,10 +179,10 @@ export async function startSessions(
       );
       router.service(
         ExecutionService,
-        createExecutionService({ streams, many, target, follow, client, tokens, limits }),
+        createExecutionService({ sessions, streams, many, target, follow, client, tokens, limits }),
       );
       router.service(SampleService, createSampleService({ index: datasets, tokens, build, validate, validations }));
-      router.service(ShellService, createShellService({ target, client, tokens }));
+      router.service(ShellService, createShellService({ sessions, target, client, tokens }));
       router.service(VerificationService, createVerificationService(verifying));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
       router.service(ServerService, createServerService(version, limits, workers));

@@ -9,6 +9,8 @@ import {
 import { type ExecuteManyRest, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
+import { explainError } from '../session/explain-error.ts';
+import type { SessionDirectory } from '../session/session-directory.ts';
 import { makeExecutionId } from '../session/session-id.ts';
 import { checkAttachRequest, checkExecuteRequest } from '../validation/execution-request.ts';
 import { invalid } from '../validation/field.ts';
@@ -16,12 +18,18 @@ import type { CallReader, SharedStreams } from '../worker/shared-stream.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { ExecutionTarget } from './execution-target.ts';
 
-/** A worker's stream of one execution, with the names that an error about it needs. */
-export interface ExecutionStream {
+/** A stream of a worker, with the names that an error about it needs. */
+export interface WorkerStream {
   readonly stream: ClientHttp2Stream;
   readonly address: string;
   readonly sessionId: string;
   readonly executionId: string;
+}
+
+/** A worker's stream of one execution. */
+export interface ExecutionStream extends WorkerStream {
+  /** What an error of the worker is to be told as. */
+  explain(error: unknown): Promise<unknown>;
 }
 
 /** An execution that shares a worker's stream with others. */
@@ -46,14 +54,18 @@ export interface ExecutionStreams {
 }
 
 export interface ExecutionStreamsDeps {
+  readonly sessions: SessionDirectory;
   readonly target: ExecutionTarget;
   readonly client: WorkerClient;
   readonly shared: SharedStreams;
   readonly limits: Limits;
 }
 
-export function createExecutionStreams({ target, client, shared, limits }: ExecutionStreamsDeps): ExecutionStreams {
+export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStreams {
+  const { target, client, shared, limits } = deps;
   const { execute, attach } = WorkerService.method;
+  const explaining = (project: string, sessionId: string) => (error: unknown) =>
+    explainError(deps.sessions, project, sessionId, error);
   return {
     async share(project, given, message, traceparent) {
       checkExecuteRequest(given, limits);
@@ -61,15 +73,17 @@ export function createExecutionStreams({ target, client, shared, limits }: Execu
       const executionId = given.executionId || makeExecutionId();
       const named = given.executionId === '' ? toBinary(ExecuteRequestSchema, { ...given, executionId }) : message;
       const address = await target(project, sessionId);
+      const explain = explaining(project, sessionId);
       return {
         address,
         sessionId,
         executionId,
+        explain,
         begin: (reader) => shared.execute(address, named, traceparent, reader),
         async attach({ stdoutOffset, stderrOffset }) {
           const request = { sessionId, executionId, stdoutOffset, stderrOffset };
           const stream = await client.openStream(address, attach, { request, resumed: true });
-          return { stream, address, sessionId, executionId };
+          return { stream, address, sessionId, executionId, explain };
         },
       };
     },
@@ -79,14 +93,14 @@ export function createExecutionStreams({ target, client, shared, limits }: Execu
       const { sessionId, executionId } = request;
       const address = await target(project, sessionId);
       const stream = await client.openStream(address, execute, { request }, traceparent);
-      return { stream, address, sessionId, executionId };
+      return { stream, address, sessionId, executionId, explain: explaining(project, sessionId) };
     },
     async attach(project, request) {
       checkAttachRequest(request);
       const { sessionId, executionId } = request;
       const address = await target(project, sessionId);
       const stream = await client.openStream(address, attach, { request });
-      return { stream, address, sessionId, executionId };
+      return { stream, address, sessionId, executionId, explain: explaining(project, sessionId) };
     },
   };
 }
@@ -100,7 +114,7 @@ export function decodeAttachRequest(bytes: Uint8Array): AttachRequest {
 }
 
 /** The connection to the worker broke while the stream was open. The execution itself goes on. */
-export function brokenStream(of: Omit<ExecutionStream, 'stream'>, cause: unknown): DomainError {
+export function brokenStream(of: Omit<WorkerStream, 'stream'>, cause: unknown): DomainError {
   const { address, sessionId, executionId } = of;
   const said = cause instanceof Error ? cause.message : String(cause);
   const message = `the connection to the worker at ${address} broke (${said}); attach again from the offsets you have`;

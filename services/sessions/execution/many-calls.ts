@@ -10,7 +10,7 @@ import type { CallRecord, CallRecords } from '../rpc/call-record.ts';
 import { invalid } from '../validation/field.ts';
 import type { CallReader } from '../worker/shared-stream.ts';
 import { errorOfStatus } from '../worker/worker-status.ts';
-import { brokenStream, decodeExecuteRequest, type ExecutionStreams } from './execution-stream.ts';
+import { brokenStream, decodeExecuteRequest, type ExecutionStreams, type SharedExecution } from './execution-stream.ts';
 
 /** Who speaks on a stream. Every call is let in by itself: a key may be revoked, or spent, while the stream stays open. */
 export interface Speaker {
@@ -105,7 +105,7 @@ export function createManyCalls({ admission, records, streams }: ManyCallsDeps):
       call.record.end(code);
     }
 
-    function readerOf(number: number, call: Call, broken: (cause: unknown) => Error): CallReader {
+    function readerOf(number: number, call: Call, execution: SharedExecution): CallReader {
       return {
         frames(bytes) {
           if (call.over) return;
@@ -116,9 +116,9 @@ export function createManyCalls({ admission, records, streams }: ManyCallsDeps):
         end(end) {
           const error = errorOf(end);
           if (error === undefined) finish(number, call, nothing, undefined, end.rest !== undefined);
-          else fail(number, call, error);
+          else void execution.explain(error).then((explained) => fail(number, call, explained));
         },
-        broken: (cause) => fail(number, call, broken(cause)),
+        broken: (cause) => fail(number, call, brokenStream(execution, cause)),
       };
     }
 
@@ -130,7 +130,7 @@ export function createManyCalls({ admission, records, streams }: ManyCallsDeps):
       call.record.about({ project: caller.project, keyId: caller.keyId, sessionId: request.sessionId });
       const execution = await streams.share(caller.project, request, encoded, call.record.traceparent);
       if (call.over) return;
-      const leave = await execution.begin(readerOf(number, call, (cause) => brokenStream(execution, cause)));
+      const leave = await execution.begin(readerOf(number, call, execution));
       if (call.over) leave();
       else call.leave = leave;
     }

@@ -3,9 +3,15 @@ import { Code } from '@connectrpc/connect';
 import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Admission } from '../auth/admission.ts';
-import { decodeAttachRequest, decodeExecuteRequest, type ExecutionStreams } from '../execution/execution-stream.ts';
+import {
+  decodeAttachRequest,
+  decodeExecuteRequest,
+  type ExecutionStream,
+  type ExecutionStreams,
+} from '../execution/execution-stream.ts';
 import type { OpenManyCalls, Speaker } from '../execution/many-calls.ts';
 import { type CallRecord, type CallRecords, deadlineExceeded } from '../rpc/call-record.ts';
+import { errorOfStatus } from '../worker/worker-status.ts';
 import { createGrpcCall, type GrpcCall } from './grpc-call.ts';
 import { relayMany } from './many-relay.ts';
 import { relay } from './relay.ts';
@@ -41,13 +47,15 @@ export function createHotPath(deps: HotPathDeps): HotPath {
     const message = await call.readMessage(requestBytes);
     const request = decodeExecuteRequest(message);
     record.about({ sessionId: request.sessionId });
-    return relayShared(call, await streams.share(project, request, message, record.traceparent));
+    const execution = await streams.share(project, request, message, record.traceparent);
+    return explained(await relayShared(call, execution), execution);
   };
   const many: Serve = (call, _record, _project, speaker) => relayMany(call, deps.many, speaker, requestBytes);
   const attach: Serve = async (call, record, project) => {
     const request = decodeAttachRequest(await call.readMessage(requestBytes));
     record.about({ sessionId: request.sessionId });
-    return relay(call, await streams.attach(project, request));
+    const opened = await streams.attach(project, request);
+    return explained(await relay(call, opened), opened);
   };
   const serves: ReadonlyMap<string, Serve> = new Map([
     [`/${service}/Execute`, execute],
@@ -136,6 +144,18 @@ async function answer(
   if (caller === undefined) throw new DomainError('UNAUTHENTICATED', 'this call needs an API key');
   record.about({ project: caller.project, keyId: caller.keyId });
   return serve(call, record, caller.project, { authorization, peer });
+}
+
+/** A worker's status goes to the client as it is, unless it means something else. */
+async function explained(
+  status: Record<string, string> | undefined,
+  { explain }: Pick<ExecutionStream, 'explain'>,
+): Promise<Record<string, string> | undefined> {
+  if (Number(status?.['grpc-status']) !== Code.NotFound || status === undefined) return status;
+  const error = errorOfStatus(status);
+  const meant = await explain(error);
+  if (meant !== error) throw meant;
+  return status;
 }
 
 function oneOf(header: string | string[] | undefined): string | undefined {

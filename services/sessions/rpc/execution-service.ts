@@ -12,7 +12,6 @@ import { requireCaller } from '../auth/caller.ts';
 import type { Limits } from '../config.ts';
 import { readExecutionStream } from '../execution/execution-reader.ts';
 import type { ExecutionStreams } from '../execution/execution-stream.ts';
-import type { ExecutionTarget } from '../execution/execution-target.ts';
 import type { OpenManyCalls } from '../execution/many-calls.ts';
 import { readMany } from '../execution/many-reader.ts';
 import type { SessionFollower } from '../transcript/session-follower.ts';
@@ -22,17 +21,14 @@ import { checkExecutionId, checkSessionId } from '../validation/identifier.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
 import { checkTerminalSize } from '../validation/terminal-size.ts';
-import type { WorkerClient } from '../worker/worker-client.ts';
-import { createForward } from './forward.ts';
+import { createForward, type ForwardDeps } from './forward.ts';
 import { peerKey } from './peer.ts';
 import { traceparentKey } from './trace.ts';
 
-export interface ExecutionServiceDeps {
+export interface ExecutionServiceDeps extends ForwardDeps {
   readonly streams: ExecutionStreams;
   readonly many: OpenManyCalls;
-  readonly target: ExecutionTarget;
   readonly follow: SessionFollower;
-  readonly client: WorkerClient;
   readonly tokens: PageTokens;
   readonly limits: Limits;
 }

@@ -2,6 +2,8 @@ import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } fro
 import type { HandlerContext } from '@connectrpc/connect';
 import { requireCaller } from '../auth/caller.ts';
 import type { ExecutionTarget } from '../execution/execution-target.ts';
+import { explainError } from '../session/explain-error.ts';
+import type { SessionDirectory } from '../session/session-directory.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 
 /** Asks the session's worker and unwraps what it says. */
@@ -14,6 +16,7 @@ export type Forward = <I extends DescMessage, O extends DescMessage, R>(
 ) => Promise<R>;
 
 export interface ForwardDeps {
+  readonly sessions: SessionDirectory;
   readonly target: ExecutionTarget;
   readonly client: WorkerClient;
 }
@@ -21,11 +24,14 @@ export interface ForwardDeps {
 /** Input waits until the program has read what came before, so it may take long; every retry is safe. */
 const callTimeoutMs = 60_000;
 
-export function createForward({ target, client }: ForwardDeps): Forward {
+export function createForward({ sessions, target, client }: ForwardDeps): Forward {
   return async (context, sessionId, method, message, unwrap) => {
-    const address = await target(requireCaller(context).project, sessionId);
+    const { project } = requireCaller(context);
+    const address = await target(project, sessionId);
     const timeoutMs = Math.min(context.timeoutMs() ?? callTimeoutMs, callTimeoutMs);
-    const output = await client.call(address, method, message, { timeoutMs, signal: context.signal });
+    const output = await client
+      .call(address, method, message, { timeoutMs, signal: context.signal })
+      .catch(async (error) => Promise.reject(await explainError(sessions, project, sessionId, error)));
     const response = unwrap(output);
     if (response === undefined) throw new TypeError(`the worker answered ${method.name} with nothing`);
     return response;

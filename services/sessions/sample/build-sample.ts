@@ -4,7 +4,7 @@ import type { BuildSampleResponse } from '../../../gen/assay/v1/sample_pb.js';
 import { BuildSampleImageResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
-import { readExecutionStream } from '../execution/execution-reader.ts';
+import { readWorkerStream } from '../execution/execution-reader.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 import { type Channel, createChannel } from './channel.ts';
@@ -29,7 +29,7 @@ export function createSampleBuilder({ workers, client, shelf }: SampleBuilderDep
     signal: AbortSignal,
   ): Promise<void> => {
     const stream = await client.openStream(address, WorkerService.method.buildSampleImage, { contentDigest });
-    for await (const message of readExecutionStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
+    for await (const message of readWorkerStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
       const { news } = fromBinary(BuildSampleImageResponseSchema, message);
       if (news.value !== undefined) await channel.send({ ...news, value: { ...news.value, workerId } } as News);
     }

@@ -6,7 +6,7 @@ import { ValidateSampleContentResponseSchema, WorkerService } from '../../../gen
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { ValidationStore } from '../../shared/store/validation-store.ts';
-import { readExecutionStream } from '../execution/execution-reader.ts';
+import { readWorkerStream } from '../execution/execution-reader.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 import type { SampleShelf } from './sample-shelf.ts';
@@ -50,7 +50,7 @@ export function createSampleValidator(deps: SampleValidatorDeps): SampleValidato
     await shelf.provide(folder);
     const request = { contentDigest, repetitions };
     const stream = await client.openStream(address, WorkerService.method.validateSampleContent, request);
-    for await (const message of readExecutionStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
+    for await (const message of readWorkerStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
       const { news } = fromBinary(ValidateSampleContentResponseSchema, message);
       if (news.case === 'outcome') {
         const time = timestampFromMs(nowMs());

@@ -13,6 +13,7 @@ import { advance, isTerminal } from '../../shared/session-state.ts';
 import { checkDuration } from '../validation/field.ts';
 import type { CallOptions, WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { explainError } from './explain-error.ts';
 import type { SessionDirectory } from './session-directory.ts';
 import { endedError, refusalOf, unreachableError } from './session-precondition.ts';
 import { sessionOf } from './session-view.ts';
@@ -62,7 +63,8 @@ export function createSessionChanges(deps: SessionChangesDeps): SessionChanges {
       await call(worker.record.address, message, { timeoutMs: callTimeoutMs, signal });
     } catch (error) {
       const gone = error instanceof DomainError && error.reason === 'WORKER_UNREACHABLE';
-      throw gone ? unreachableError(sessionId, workerId, ifSilent) : error;
+      if (gone) throw unreachableError(sessionId, workerId, ifSilent);
+      throw await explainError(sessions, record.project, sessionId, error);
     }
   };
   const freeze = async (project: string, sessionId: string, call: Call, signal: AbortSignal) => {

@@ -11,7 +11,8 @@ import {
 import { FollowSandboxResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, type Reason } from '../../shared/domain-error.ts';
 import { isTerminal } from '../../shared/session-state.ts';
-import { readExecutionStream } from '../execution/execution-reader.ts';
+import { readWorkerStream } from '../execution/execution-reader.ts';
+import { explainError } from '../session/explain-error.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { unreachableError } from '../session/session-precondition.ts';
 import { sessionOf, viewOf } from '../session/session-view.ts';
@@ -72,7 +73,7 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
     const { withoutOutput, executionId, untilNow } = query;
     const request = { sessionId, cursor: place, withoutOutput, executionId, untilNow };
     const stream = await client.openStream(address, WorkerService.method.followSandbox, request);
-    for await (const message of readExecutionStream({ stream, address, sessionId, executionId }, signal)) {
+    for await (const message of readWorkerStream({ stream, address, sessionId, executionId }, signal)) {
       const { event } = fromBinary(FollowSandboxResponseSchema, message);
       if (event !== undefined) yield event;
     }
@@ -122,7 +123,8 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
           }
           if (query.untilNow) return;
         } catch (error) {
-          if (!isPassing(error, query)) throw error;
+          const meant = await explainError(sessions, project, sessionId, error);
+          if (!isPassing(meant, query)) throw meant;
         }
       } else if (query.untilNow) requireWorker(workers, session);
       record = await next(project, record, waitMs, signal);

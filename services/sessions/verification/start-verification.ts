@@ -13,6 +13,7 @@ import {
 import { type SealSubmissionResponse, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { ExecutionTarget } from '../execution/execution-target.ts';
+import { explainError } from '../session/explain-error.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { sessionOf } from '../session/session-view.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
@@ -58,7 +59,9 @@ export function createVerificationStarter(deps: VerificationStarterDeps): Verifi
       const address = await target(project, sessionId);
       const order = { project, sessionId, requiredAssurance };
       const options = { timeoutMs: deps.sealMs, signal };
-      const sealed = await client.call(address, WorkerService.method.sealSubmission, order, options);
+      const sealed = await client
+        .call(address, WorkerService.method.sealSubmission, order, options)
+        .catch(async (error) => Promise.reject(await explainError(sessions, project, sessionId, error)));
       const record = pendingRecord(sample, sealed, deps.nowMs());
       Object.assign(record, { project, requestDigest });
       if (sealed.inPlace) record.inPlaceWorkerId = await workerOf(project, sessionId);
