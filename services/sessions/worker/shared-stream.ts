@@ -8,7 +8,7 @@ import {
   WorkerService,
 } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { createGrpcFrameReader, grpcFrame } from '../../shared/grpc-frame.ts';
-import type { WorkerLinks } from './worker-link.ts';
+import { type WorkerLinks, workerUnreachable } from './worker-link.ts';
 import { errorOfStatus, statusOf } from './worker-status.ts';
 
 /** Whoever reads one call of a shared stream. */
@@ -48,7 +48,7 @@ export function createSharedStreams(links: WorkerLinks, token: string): SharedSt
       const session = await links.open(address);
       let shared = streams.get(session);
       if (shared === undefined) {
-        shared = share(openStream(session, token), () => streams.delete(session));
+        shared = share(openStream(session, address, token), () => streams.delete(session));
         streams.set(session, shared);
       }
       return shared.execute(request, traceparent, reader);
@@ -56,14 +56,19 @@ export function createSharedStreams(links: WorkerLinks, token: string): SharedSt
   };
 }
 
-function openStream(session: ClientHttp2Session, token: string): ClientHttp2Stream {
-  return session.request({
-    ':method': 'POST',
-    ':path': `/${typeName}/${method.executeMany.name}`,
-    'content-type': 'application/grpc+proto',
-    te: 'trailers',
-    authorization: `Bearer ${token}`,
-  });
+function openStream(session: ClientHttp2Session, address: string, token: string): ClientHttp2Stream {
+  try {
+    return session.request({
+      ':method': 'POST',
+      ':path': `/${typeName}/${method.executeMany.name}`,
+      'content-type': 'application/grpc+proto',
+      te: 'trailers',
+      authorization: `Bearer ${token}`,
+    });
+  } catch (error) {
+    // Of a link that is gone this Node tells the stream; others throw.
+    throw workerUnreachable(address, error);
+  }
 }
 
 function share(stream: ClientHttp2Stream, closed: () => void): SharedStream {
