@@ -103,8 +103,8 @@ export function createEngine(deps: EngineDeps): Engine {
     resume: (id) => setPaused(docker, id, false),
     remove: (id) => removeContainer(docker, disk, id),
     list: (installation) => listContainers(docker, installation),
-    watch: (installation, died, onReconnect = () => {}) =>
-      watchDeaths({ docker: patient, log, installation, died, onReconnect }),
+    watch: (installation, died, onConnect = () => {}) =>
+      watchDeaths({ docker: patient, log, installation, died, onConnect }),
   };
 }
 

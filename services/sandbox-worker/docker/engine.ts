@@ -113,10 +113,10 @@ export interface Engine {
   /** Containers of the installation, in any state. */
   list(installation: string): Promise<ContainerSummary[]>;
   /**
-   * Tells of containers of the installation that died. Deaths during a broken connection are not told: after
-   * onReconnect the caller compares with list().
+   * Tells of containers of the installation that died. Deaths before the connection and while it is broken are not told:
+   * at each onConnect the caller compares with list().
    */
-  watch(installation: string, died: (id: string) => void, onReconnect?: () => void): { close(): void };
+  watch(installation: string, died: (id: string) => void, onConnect?: () => void): { close(): void };
 }
 
 /** What createEngine (docker-engine.ts) needs. */

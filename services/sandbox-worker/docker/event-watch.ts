@@ -12,7 +12,7 @@ interface Watch {
   readonly log: Logger;
   readonly installation: string;
   died(id: string): void;
-  onReconnect(): void;
+  onConnect(): void;
 }
 
 /** Follows the engine's events for ever; a broken stream is opened again. */
@@ -34,7 +34,7 @@ export function watchDeaths(watch: Watch): { close(): void } {
     openStream(watch, closing.signal)
       .then(async (stream) => {
         retryMs = firstRetryMs;
-        if (failedBefore) watch.onReconnect();
+        watch.onConnect();
         failedBefore = false;
         await follow(stream, watch.died);
         again(new Error('the engine ended the stream'));

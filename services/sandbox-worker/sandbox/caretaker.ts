@@ -206,21 +206,21 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     }
   }
 
-  /** Deaths that were not told because the engine was away. */
+  /** Deaths that were not told because nobody listened yet, or the engine was away. */
   async function lookForTheDead(): Promise<void> {
+    // From before the list: what is made meanwhile need not be on it.
+    const held = [...sandboxes.live, ...pool.waiting].map(({ file }) => file.containerId);
     const alive = new Set((await engine.list(installation)).filter(isAlive).map((container) => container.id));
-    for (const { file } of [...sandboxes.live, ...pool.waiting]) {
-      if (file.containerId !== '' && !alive.has(file.containerId)) died(file.containerId);
-    }
+    for (const id of held) if (id !== '' && !alive.has(id)) died(id);
   }
 
   return {
     reconcile,
     start() {
-      const reconnected = () => {
+      const connected = () => {
         lookForTheDead().catch((error) => log.warn({ err: error }, 'containers could not be listed'));
       };
-      watch = engine.watch(installation, died, reconnected);
+      watch = engine.watch(installation, died, connected);
       const heartbeat = () => {
         for (const sandbox of sandboxes.live) sandbox.executions.heartbeat();
       };

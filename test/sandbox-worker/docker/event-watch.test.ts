@@ -15,14 +15,12 @@ afterAll(async () => {
 /** A socket in front of the engine's, whose connections can be cut. */
 async function listen(path: string) {
   const open = new Set<Socket>();
-  const connections = new EventEmitter();
   const server = createServer((near) => {
     const far = dial(socketPath);
     near.on('error', () => far.destroy()).on('close', () => far.destroy());
     far.on('error', () => near.destroy()).on('close', () => near.destroy());
     near.pipe(far).pipe(near);
     open.add(near);
-    far.once('data', () => connections.emit('answered'));
   });
   server.listen(path);
   await once(server, 'listening');
@@ -30,25 +28,25 @@ async function listen(path: string) {
     for (const socket of open) socket.destroy();
     open.clear();
   };
-  return { connections, cut, close: () => server.close() };
+  return { cut, close: () => server.close() };
 }
 
-test('a broken event stream is opened again, says so, and tells of deaths from then on', async () => {
+test('an event stream says when it is open, also again after it broke, and tells of deaths from then on', async () => {
   const path = join(host.directory, 'engine.sock');
   const proxy = await listen(path);
   const { id, pid, engine } = await host.report('true');
   const told = new EventEmitter();
-  const answered = once(proxy.connections, 'answered');
   const watched = createEngine({ socketPath: path, log, templateDirectory: host.directory });
+  const opened = once(told, 'connected');
   const watch = watched.watch(
     host.installation,
     (dead) => told.emit('died', dead),
-    () => told.emit('reconnected'),
+    () => told.emit('connected'),
   );
-  await answered;
-  const reconnected = once(told, 'reconnected');
+  await opened;
+  const reopened = once(told, 'connected');
   proxy.cut();
-  await reconnected;
+  await reopened;
   const died = once(told, 'died');
   process.kill(pid, 'SIGKILL');
   expect(await died).toEqual([id]);

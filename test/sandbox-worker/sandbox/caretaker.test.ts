@@ -18,6 +18,11 @@ function container(id: string, state = 'exited'): ContainerSummary {
   return { id, labels: { [sessionLabel]: id }, state, createdMs: 0 };
 }
 
+function sandbox(sessionId: string, paused = false, still = false) {
+  const file = create(SandboxFileSchema, { sessionId, containerId: sessionId });
+  return { sessionId, paused, still, file, executions: { running: 1 }, expireMs: Number.POSITIVE_INFINITY };
+}
+
 /** A worker with these records, containers and directories, where nothing that is called `stuck` can be removed or made. */
 function workerWith({
   records = [] as SessionRecord[],
@@ -33,18 +38,19 @@ function workerWith({
   const engine = {
     list: async () => containers,
     remove: (id: string) => attempt('removed', id),
-    watch: () => ({ close() {} }),
+    watch: (_installation: string, _died: unknown, _connected: () => void) => ({ close() {} }),
   };
   const caretaker = createCaretaker({
     engine: engine as never,
     sandboxes: {
       live,
       holds: (id: string) => live.some(({ sessionId }) => sessionId === id),
+      fail: (_project: string, id: string) => attempt('failed', id),
       wake: ({ sessionId }: Sandbox) => attempt('woke', sessionId),
       create: (_project: string, id: string) => attempt('created', id),
       finish: ({ session }: SessionRecord) => attempt('finished', session?.sessionId ?? ''),
     } as never,
-    pool: { holds: () => false, fill() {} } as never,
+    pool: { holds: () => false, fill() {}, died() {}, waiting: [] } as never,
     records: { mine: async () => records, owes: () => false, settle: async () => {} } as never,
     slots: {
       list: () => slots,
@@ -100,20 +106,32 @@ test('sweeps that come while one takes long do not pile up', async () => {
 });
 
 test('a sandbox that is paused in the engine and for nobody is resumed', async () => {
-  const sandbox = (sessionId: string, paused: boolean, still: boolean) => ({
-    ...{ sessionId, paused, still },
-    file: create(SandboxFileSchema, { sessionId, containerId: sessionId }),
-  });
   const live = [
-    sandbox('stuck', false, false),
-    sandbox('forgotten', false, false),
-    sandbox('paused', true, false),
+    sandbox('stuck'),
+    sandbox('forgotten'),
+    sandbox('paused', true),
     sandbox('still', false, true),
-    sandbox('running', false, false),
+    sandbox('running'),
   ];
   const containers = live.map(({ sessionId }) => container(sessionId, sessionId === 'running' ? 'running' : 'paused'));
   const records = live.map(({ sessionId }) => record(sessionId, SessionState.READY));
   const { caretaker, done } = workerWith({ records, containers, live });
   await caretaker.reconcile();
   expect(done).toEqual(['woke forgotten']);
+});
+
+test('a sandbox that died before deaths were told is found, and one that is made meanwhile is not taken for it', async () => {
+  const live = [sandbox('alive'), sandbox('dead')];
+  const { caretaker, engine, done } = workerWith({ live });
+  vi.spyOn(engine, 'list').mockImplementation(async () => {
+    live.push(sandbox('young'));
+    return [container('alive', 'running'), container('dead', 'exited')];
+  });
+  vi.spyOn(engine, 'watch').mockImplementation((_installation, _died, connected) => {
+    connected();
+    return { close() {} };
+  });
+  caretaker.start();
+  await expect.poll(() => done).toEqual(['failed dead']);
+  await caretaker.stop();
 });
