@@ -17,6 +17,8 @@ export interface StackOptions {
   env?: Partial<Record<ChildName, Record<string, string>>>;
   /** Where the children's logs go. Default: files below `<dataDir>/logs`. */
   logs?: 'files' | 'terminal';
+  /** How long the start may take, and `ready` where it is not told. Default: 60 s. */
+  readyWithinMs?: number;
   /** Gives up the start. Once the stack is ready it has no effect: use `stop`. */
   signal?: AbortSignal;
 }
@@ -44,7 +46,7 @@ export interface Stack {
   start(name: ChildName): void;
   /** The end of a child's log. */
   lastLines(name: ChildName, count?: number): string[];
-  /** Waits until the public port is healthy (again). Default: at most 60 s. */
+  /** Waits until the public port is healthy (again). Default: at most `readyWithinMs`. */
   ready(ms?: number): Promise<void>;
   /** Stops sessions, worker and broker in this order, or all at once with SIGKILL. */
   stop(options?: { force?: boolean }): Promise<void>;

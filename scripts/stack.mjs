@@ -11,7 +11,9 @@ import { createLogFile } from './stack/log-file.mjs';
 import { accepts, freePort, isFree } from './stack/port.mjs';
 import { keptSecret, randomName } from './stack/secrets.mjs';
 
-const readyWithinMs = 60_000;
+const usuallyReadyMs = 60_000;
+/** A child that ended so often right after its start will not get better. */
+const hopelessEnds = 5;
 /** A small young generation: the buffers of a stream die in it instead of growing the heap, and it is no slower. */
 const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=4'];
 /** In the order of their start; they are stopped in the opposite order. */
@@ -48,7 +50,9 @@ async function lockDirectory(dataDir) {
   );
 }
 
-async function assemble({ setup, dataDir, lock, listen = '127.0.0.1:0', onStop = 'close', logs, natsUrl, env = {} }) {
+async function assemble(options) {
+  const { setup, dataDir, lock, listen = '127.0.0.1:0', onStop = 'close', logs, natsUrl, env = {} } = options;
+  const { readyWithinMs = usuallyReadyMs } = options;
   const address = await publicAddress(listen);
   const files = { key: join(dataDir, 'key'), workerToken: join(dataDir, 'worker-token') };
   const key = keptSecret(files.key, () => `assay_${randomName(12)}_${randomName(40)}`);
@@ -75,8 +79,10 @@ async function assemble({ setup, dataDir, lock, listen = '127.0.0.1:0', onStop =
     const main = join(repository, 'services', directory, 'main.ts');
     add(name, setup.nodePath, [...nodeFlags, main], settings[name]);
   }
-  const handle = createHandle({ children, address, lock, dataDir, broker, key, files, installation });
-  return { handle, begin: (signal) => begin(children, broker, handle, signal) };
+  const handle = createHandle({
+    ...{ children, address, lock, dataDir, broker, key, files, installation, readyWithinMs },
+  });
+  return { handle, begin: (signal) => begin(children, broker, handle, readyWithinMs, signal) };
 }
 
 async function chooseBroker({ setup, dataDir, natsUrl }) {
@@ -101,17 +107,20 @@ async function publicAddress(listen) {
   return { host, port: Number(text) };
 }
 
-async function begin(children, broker, handle, signal) {
+async function begin(children, broker, handle, readyWithinMs, signal) {
   if (children.nats) {
     children.nats.start();
-    if (!(await accepts('127.0.0.1', broker.port, 15_000))) throw notReady([children.nats]);
+    const hopeless = () => signal?.aborted || children.nats.quickEnds >= hopelessEnds;
+    const up = await accepts('127.0.0.1', broker.port, readyWithinMs, hopeless);
+    if (signal?.aborted) throw interrupted();
+    if (!up) throw notReady([children.nats]);
   }
   children.worker.start();
   children.sessions.start();
   await handle.ready(readyWithinMs, signal);
 }
 
-function createHandle({ children, address, lock, dataDir, broker, key, files, installation }) {
+function createHandle({ children, address, lock, dataDir, broker, key, files, installation, readyWithinMs }) {
   const endpoint = `http://${address.host === '0.0.0.0' ? '127.0.0.1' : address.host}:${address.port}`;
   const named = (name) => {
     const child = children[name];
@@ -152,10 +161,10 @@ async function untilHealthy(endpoint, children, ms, signal) {
       () => false,
     );
     if (healthy) return;
-    if (signal?.aborted) throw new SetupFailure('interrupted before it was ready');
+    if (signal?.aborted) throw interrupted();
     const misconfigured = children.find((child) => child.misconfigured);
     if (misconfigured) throw badSettings(misconfigured);
-    const failing = children.filter((child) => child.quickEnds >= 5);
+    const failing = children.filter((child) => child.quickEnds >= hopelessEnds);
     if (failing.length > 0) throw notReady(failing);
     await sleep(50);
   }
@@ -168,6 +177,10 @@ function badSettings({ name, log }) {
   const heading = lines.findLastIndex((line) => line.endsWith('bad configuration:'));
   const found = heading < 0 ? lines.slice(-5) : lines.slice(heading + 1);
   return new SetupFailure(`${name} was given what it cannot use\n${found.join('\n')}`, 'less docs/settings.md');
+}
+
+function interrupted() {
+  return new SetupFailure('interrupted before it was ready');
 }
 
 function notReady(children) {

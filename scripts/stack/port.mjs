@@ -26,10 +26,10 @@ export async function freePort(host = '127.0.0.1') {
   throw new Error(`no free port on ${host} between 20000 and 32000 in 50 attempts`);
 }
 
-/** Waits until something accepts connections there. */
-export async function accepts(host, port, ms) {
+/** Waits until something accepts connections there, as long as that is not hopeless. */
+export async function accepts(host, port, ms, hopeless) {
   const end = Date.now() + ms;
-  while (Date.now() < end) {
+  while (Date.now() < end && !hopeless()) {
     const socket = connect({ host, port });
     const up = await once(socket, 'connect').then(
       () => true,

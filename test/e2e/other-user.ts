@@ -19,8 +19,9 @@ import { inject } from 'vitest';
 import { type Client, createClient } from '../../clients/typescript/index.ts';
 import type { StackOptions } from '../../scripts/stack.mjs';
 import { runDirectory, runId } from '../run.ts';
+import { readyWithinMs } from './stack.ts';
 
-export type OtherStackOrder = Pick<StackOptions, 'setup' | 'dataDir' | 'env'>;
+export type OtherStackOrder = Pick<StackOptions, 'setup' | 'dataDir' | 'env' | 'readyWithinMs'>;
 
 /** Nobody, in the group to which the engine's socket belongs. */
 const uid = 65_534;
@@ -59,7 +60,7 @@ export async function startOtherUsersStack(env: NonNullable<StackOptions['env']>
   giveCompiled(join(dataDir, 'compiled'));
   copyKept('manifests', join(dataDir, 'worker/manifests'));
   spawnSync('chown', ['-R', `${uid}:${gid}`, dataDir]);
-  const order: OtherStackOrder = { setup, dataDir, env };
+  const order: OtherStackOrder = { setup, dataDir, env, readyWithinMs };
   const child = spawn(setup.nodePath, ['--disable-warning=ExperimentalWarning', script, JSON.stringify(order)], {
     ...{ uid, gid, stdio: ['pipe', 'pipe', 'inherit'] },
     env: { PATH: process.env.PATH ?? '', HOME: dataDir, ASSAY_TEST_RUN: runId() },

@@ -8,6 +8,9 @@ import { runDirectory, runId } from '../run.ts';
 
 let made = 0;
 
+/** A machine that runs other things too may be ten times slower than the one that this was written on. */
+export const readyWithinMs = 180_000;
+
 /** A whole running system of its own: broker, worker, sessions service, on a free port, with a client for it. */
 export interface TestStack {
   readonly stack: Stack;
@@ -27,7 +30,7 @@ export async function startTestStack(options: Omit<StackOptions, 'setup' | 'data
   writeFileSync(join(dataDir, 'installation'), `${runId()}-${process.pid}-${made}`, { mode: 0o600 });
   // A test that wants warm sandboxes asks for them: they cost every other a container and the time to make it.
   const env = { ...options.env, worker: { ASSAY_WARM_POOL: '0', ASSAY_GRADING_POOL: '0', ...options.env?.worker } };
-  const stack = await startStack({ ...options, env, dataDir, setup: inject('setup') });
+  const stack = await startStack({ readyWithinMs, ...options, env, dataDir, setup: inject('setup') });
   const client = createClient({ endpoint: stack.endpoint, apiKey: stack.key });
   return {
     stack,

@@ -55,6 +55,13 @@ test('a stack with bad settings does not start, and names one of them', async ()
   );
 });
 
+test('a stack that is not ready in the time it is given is stopped, and the end of each log is told', async () => {
+  const dataDir = join(directory, 'slow stack');
+  const starting = startStack({ setup: inject('setup'), dataDir, readyWithinMs: 1 });
+  const started = starting.then((stack) => stack.stop()).then(() => 'started');
+  await expect(started).rejects.toThrow(/^not ready; the end of the logs\n {2}nats /);
+});
+
 test.each(['SIGTERM', 'SIGINT'] as const)('%s stops it with exit status 0 and no secret in its log', async (signal) => {
   const file = (name: string, text: string): string => {
     writeFileSync(join(directory, name), text);
