@@ -115,6 +115,19 @@ describe.concurrent('time', () => {
     });
     expect(await ended(session)).toMatchObject({ state: 'CLOSED', reason: 'TTL_EXPIRED', paused: false });
   });
+
+  test('goes on in a session that is paused in the engine and for nobody', async () => {
+    const session = await create();
+    const paused = await create();
+    await paused.pause();
+    const container = await engine.containerOf(session.id);
+    // On a busy host the runtime gives up freezing too early.
+    await eventually(() => container.pause());
+    expect(String((await session.run('echo awake')).stdout)).toBe('awake\n');
+    // The same sweep let the other one alone.
+    const { State } = await (await engine.containerOf(paused.id)).inspect();
+    expect(State.Paused).toBe(true);
+  });
 });
 
 describe.concurrent('limits', () => {
