@@ -6,6 +6,7 @@ import type { ContainerSummary, Engine } from '../docker/engine.ts';
 import { gradingKind, kindLabel } from '../grading/grading-container.ts';
 import { ownersOf } from './container-owner.ts';
 import type { RecordKeeper } from './record-keeper.ts';
+import { createRemoval } from './removal.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import type { Slots } from './slot.ts';
 import type { WarmPool } from './warm-pool.ts';
@@ -37,6 +38,7 @@ export interface Caretaker {
 
 export function createCaretaker(deps: CaretakerDeps): Caretaker {
   const { engine, sandboxes, pool, records, slots, installation, log } = deps;
+  const remove = createRemoval(engine);
   const timers: NodeJS.Timeout[] = [];
   let watch: { close(): void } | undefined;
   let sweeping: Promise<void> | undefined;
@@ -93,13 +95,13 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
         await adopting.catch((error) => log.warn({ session_id: sessionId, err: error }, 'a last word was not heard'));
         if (sandboxes.holds(sessionId)) return sandboxes.close(project, sessionId, session);
       }
-      if (container !== undefined) await engine.remove(container.id);
+      if (container !== undefined) await remove(container.id);
       await sandboxes.finish(record, { type: 'closed' });
       return;
     }
     const alive = container !== undefined && (container.state === 'running' || container.state === 'paused');
     if (session.state === SessionState.CREATING && !alive) {
-      if (container !== undefined) await engine.remove(container.id);
+      if (container !== undefined) await remove(container.id);
       const created = sandboxes.create(project, sessionId);
       // Building a sample's image may take minutes; nobody waits for that here.
       if (session.sample === undefined) return created;
@@ -116,7 +118,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
         await sandboxes.fail(project, sessionId, { reason: 'SANDBOX_LOST', message });
         return;
       }
-      if (container !== undefined) await engine.remove(container.id);
+      if (container !== undefined) await remove(container.id);
       const message = 'the worker came back without this session: its container is gone';
       await sandboxes.finish(record, { type: 'lost', message });
     }
@@ -151,7 +153,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     const removing = [...owners].map(async ([{ id }, owner]) => {
       if (sandboxes.holds(owner) || pool.holds(owner)) return;
       log.warn({ container: id }, 'removing a container that no session owns');
-      await tried({ container: id }, () => engine.remove(id));
+      await tried({ container: id }, () => remove(id));
     });
     await Promise.all(removing);
     const owned = new Set(owners.values());

@@ -135,3 +135,28 @@ test('a sandbox that died before deaths were told is found, and one that is made
   await expect.poll(() => done).toEqual(['failed dead']);
   await caretaker.stop();
 });
+
+test('a container that takes long to go is waited for a while, asked to go once, and its session ends when it is gone', async () => {
+  vi.useFakeTimers();
+  try {
+    const records = [record('slow', SessionState.CLOSING), record('other', SessionState.CLOSING)];
+    const containers = [container('slow'), container('other')];
+    const { caretaker, engine, done } = workerWith({ records, containers });
+    const { remove } = engine;
+    const gone = Promise.withResolvers<void>();
+    const removing = vi.spyOn(engine, 'remove').mockImplementation((id) => (id === 'slow' ? gone.promise : remove(id)));
+    for (const _ of ['at the start', 'in a sweep']) {
+      const reconciled = caretaker.reconcile();
+      await vi.advanceTimersByTimeAsync(20_000);
+      await reconciled;
+    }
+    expect(removing.mock.calls.filter(([id]) => id === 'slow')).toHaveLength(1);
+    expect(done).toContain('finished other');
+    expect(done).not.toContain('finished slow');
+    gone.resolve();
+    await caretaker.reconcile();
+    expect(done).toContain('finished slow');
+  } finally {
+    vi.useRealTimers();
+  }
+});
