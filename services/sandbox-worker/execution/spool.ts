@@ -130,17 +130,21 @@ export function createSpool(path: string, keptBytes: number, disk: SpoolDisk = u
     return { type: 'data', offset, data: data.subarray(0, bytes) };
   }
 
-  /** Another file with the same bytes in the same places, but for those to be lost. */
-  function copyWithout(from: number, to: number): { copy: number; copyPath: string } {
+  /** Puts another file in its place, with the same bytes in the same places but for those to be lost. */
+  function replaceWithout(from: number, to: number, losing: (from: number, to: number) => void): void {
     const copyPath = `${path}.trimmed`;
     const copy = openSync(copyPath, 'w+', 0o600);
     try {
       copyPieces(copy, from, to);
+      losing(from, to);
+      renameSync(copyPath, path);
     } catch (error) {
       closeSync(copy);
+      rmSync(copyPath, { force: true });
       throw error;
     }
-    return { copy, copyPath };
+    release();
+    fd = copy;
   }
 
   function copyPieces(copy: number, from: number, to: number): void {
@@ -200,11 +204,7 @@ export function createSpool(path: string, keptBytes: number, disk: SpoolDisk = u
         release();
         rmSync(path, { force: true });
       } else {
-        const { copy, copyPath } = copyWithout(from, to);
-        losing(from, to);
-        renameSync(copyPath, path);
-        release();
-        fd = copy;
+        replaceWithout(from, to, losing);
       }
       lostFrom = from;
       lostTo = to;

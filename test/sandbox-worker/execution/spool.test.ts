@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createSpool, minKeptBytes, type Spool } from '../../../services/sandbox-worker/execution/spool.ts';
@@ -135,6 +135,23 @@ describe('a spool', () => {
       spool.release();
     },
   );
+
+  test('that could not record a trim is whole, and leaves no half-made copy', () => {
+    const file = path();
+    const data = randomBytes(3 * mebibyte);
+    const spool = createSpool(file, minKeptBytes);
+    fill(spool, data);
+    const descriptors = () => readdirSync('/proc/self/fd').length;
+    const before = descriptors();
+    const losing = () => {
+      throw new Error('ENOSPC: no space left on device, write');
+    };
+    expect(() => spool.trim({ head: 1_000, tail: 1_000_000 }, losing)).toThrow('ENOSPC');
+    expect([descriptors(), existsSync(`${file}.trimmed`)]).toEqual([before, false]);
+    const read = readAll(spool);
+    expect([read.gaps, read.data.equals(data)]).toEqual([[], true]);
+    spool.release();
+  });
 
   test('whose worker died between recording a trim and doing it reads as if it were done', () => {
     const file = path();
