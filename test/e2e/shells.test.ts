@@ -1,15 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Execution, Session, Shell } from '../../clients/typescript/index.ts';
 import { eventually } from './eventually.ts';
+import { createConnection } from './raw-client.ts';
 import { startTestStack, type TestStack } from './stack.ts';
+import { chooseMetricsPlace, type MetricsPlace } from './worker-metrics.ts';
 
 const shellsLimit = 6;
 const queueLimit = 20;
 let stack: TestStack;
 let session: Session;
+let metrics: MetricsPlace;
 
 beforeAll(async () => {
-  const worker = { ASSAY_SHELLS_PER_SESSION: String(shellsLimit), ASSAY_QUEUED_PER_SHELL: String(queueLimit) };
+  metrics = await chooseMetricsPlace();
+  const limits = { ASSAY_SHELLS_PER_SESSION: String(shellsLimit), ASSAY_QUEUED_PER_SHELL: String(queueLimit) };
+  const worker = { ...limits, ...metrics.env };
   stack = await startTestStack({ env: { worker } });
   session = await stack.client.sessions.create({ env: { FROM_SESSION: 'yes' } });
 });
@@ -174,6 +179,22 @@ describe('commands of one shell', () => {
     await session.run(`touch ${gate}`);
     await first.result();
     expect(await text(shell, `ls ${gate}*`)).toBe(`${gate}\n`);
+  });
+
+  test('take input while they wait, and the guest hears of it in their turn', async () => {
+    await using shell = await session.openShell();
+    const { executions } = createConnection(stack.endpoint, stack.key);
+    const reconnects = async () => (await metrics.scrape()).get('guest_reconnects_total');
+    const before = await reconnects();
+    const first = shell.execute('echo up; read v', { input: true });
+    await printed(first, 'up');
+    const second = shell.execute('cat', { input: true });
+    await inState(second.id, 'QUEUED');
+    const ids = { sessionId: session.id, executionId: second.id };
+    const written = executions.writeInput({ ...ids, offset: 0n, data: Buffer.from('early'), end: true });
+    await Promise.all([written, executions.getExecution(ids).then(() => first.stdin.end())]);
+    expect(await second.result()).toMatchObject({ exitCode: 0, stdoutBytes: 5 });
+    expect(await reconnects()).toBe(before);
   });
 
   test('wait up to a limit, which is told', async () => {
