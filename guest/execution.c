@@ -330,17 +330,21 @@ static void lose_spare(struct execution *e)
 	execution_release(e);
 }
 
-/* The child closes the status pipe by its exec, or writes why there was none; one that hatched tells its pid first. */
+/* The child closes the status pipe by its exec, or writes why there was none; one that hatched tells its pid first, and again
+ * behind the gate. */
 static void hear_status(struct execution *e)
 {
 	uint32_t report[2];
 	if (e->status_fd < 0)
 		return;
-	ssize_t got = read(e->status_fd, report, sizeof report);
-	if (got == sizeof report && report[0] == 0 && e->pid == 0) {
+	ssize_t got;
+	while ((got = read(e->status_fd, report, sizeof report)) == sizeof report && report[0] == 0) {
+		if (e->pid != 0) {
+			e->let_go = true;
+			continue;
+		}
 		e->pid = (pid_t)report[1];
 		nest_changed(e->nest);
-		got = read(e->status_fd, report, sizeof report);
 	}
 	if (got < 0)
 		return;
@@ -350,6 +354,8 @@ static void hear_status(struct execution *e)
 		lose_spare(e); /* it may have been reaped before its pid was known */
 	} else if (got == sizeof report) {
 		execution_fail(e, report[0], report[1]);
+	} else if (e->nest != 0 && !e->let_go) {
+		execution_fail(e, STEP_SPARE, ESRCH); /* whoever kills all processes kills those that wait for a command too */
 	} else if (e->phase == PHASE_STARTING) { /* one that died behind the gate never started */
 		e->started = true;
 		e->phase = PHASE_RUNNING;

@@ -19,7 +19,8 @@ enum {
 	INPUT_RING = 256 << 10,
 };
 
-enum failed_step { STEP_PIPES = 1, STEP_FORK, STEP_DIRECTORY, STEP_USER, STEP_EXEC, STEP_TABLE, STEP_NO_SHELL, STEP_BUSY };
+enum failed_step { STEP_PIPES = 1, STEP_FORK, STEP_DIRECTORY, STEP_USER, STEP_EXEC, STEP_TABLE, STEP_NO_SHELL, STEP_BUSY,
+                   STEP_SPARE };
 
 /* In EXIT: the shell ended with the execution; the guest ended it because it reported nothing any more. */
 enum end_flags { END_SHELL = 1, END_SILENT = 2 };
@@ -50,6 +51,7 @@ struct execution {
 	enum phase phase;
 	uint64_t number;    /* 0 for a spare */
 	uint64_t nest;      /* the spare's */
+	bool let_go;        /* the spare's process has left the gate behind */
 	pid_t pid;
 	bool started, forgotten;
 	uint32_t said;      /* bit n: frame type n was said on this connection and is still true */

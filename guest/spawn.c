@@ -51,6 +51,7 @@ static _Noreturn void give_up(uint32_t step)
 	_exit(127);
 }
 
+/* Once when it waits, and once more when it went through the gate: one that dies before has run nothing. */
 static void tell_pid(void)
 {
 	uint32_t report[2] = {0, (uint32_t)getpid()};
@@ -149,6 +150,8 @@ static _Noreturn void run_child(const struct start *start, const int ends[5])
 	char go;
 	if (ends[GATE_FD] >= 0 && read(GATE_FD, &go, 1) != 1)
 		_exit(127); /* the guest is gone */
+	if (hatched)
+		tell_pid();
 	if (ends[0] >= 0 && !(start->flags & START_INPUT))
 		take_empty_input();
 	if ((start->flags & START_TERMINAL) && !terminal_take(start))

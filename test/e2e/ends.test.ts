@@ -192,6 +192,15 @@ describe.concurrent('in a session of its own', () => {
     expect((await execution.result()).reason).toBe('EXITED');
   });
 
+  test('a command that follows one which killed every process there was runs', async () => {
+    await using killed = await stack.client.sessions.create({});
+    for (let round = 0; round < 30; round++) {
+      expect(await killed.run('kill -9 -1')).toMatchObject({ reason: 'EXITED', exitCode: 0 });
+      const next = await killed.run(['echo', 'alive']);
+      expect([next.reason, String(next.stdout)]).toEqual(['EXITED', 'alive\n']);
+    }
+  });
+
   test('a limit of processes survives a fork bomb, and the session stays usable', async () => {
     // Without a sleep, for which there may be no process: a shell that ends leaves the bomb in the background.
     await using bombed = await stack.client.sessions.create({ limits: { pids: 128 } });

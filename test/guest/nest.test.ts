@@ -76,6 +76,23 @@ test('a prepared process that somebody killed is told of, and its command is for
   expect(readExit(await guest.worker.frame(type.EXIT, 1))).toMatchObject({ code: 4 });
 });
 
+test('a prepared process that was killed in the moment of its start ran nothing, and that is told', async () => {
+  await nest(1);
+  const pid = await prepare(1);
+  process.kill(guest.pid, 'SIGSTOP');
+  await expect.poll(() => processState(guest.pid), patience).toBe('T');
+  // The guest hears of the start first, and takes the process for alive.
+  guest.worker.start(1, sh('exit 4'));
+  process.kill(pid, 'SIGKILL');
+  await expect.poll(() => processState(pid), patience).toBe('Z');
+  process.kill(guest.pid, 'SIGCONT');
+  expect((await guest.worker.frame(type.FAILED, 1)).payload.readUInt32LE(0)).toBe(9);
+  guest.worker.send(encodeFrame(type.FORGET, 1));
+  guest.worker.start(2, { argv: ['sh', '-c', 'exit 4'] });
+  expect(readExit(await guest.worker.frame(type.EXIT, 2))).toMatchObject({ code: 4 });
+  expect(guest.worker.frames.some((f) => f.number === 1 && f.type === type.STARTED)).toBe(false);
+});
+
 test('a nest that somebody killed is told of', async () => {
   const pid = await nest(1);
   const from = guest.worker.frames.length;

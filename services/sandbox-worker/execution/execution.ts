@@ -250,6 +250,12 @@ export class Execution implements Readable, Holding {
         return;
       }
     }
+    // Whoever kills all processes of a session kills those that wait for a command too.
+    if (step === failedStep.preparedGone && this.attempts < attemptsLimit) {
+      this.host.send(forget(this.number));
+      this.beginAgain();
+      return;
+    }
     this.refuse(refusalOf(step, errno, leftBehind));
   }
 

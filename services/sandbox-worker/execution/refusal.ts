@@ -9,6 +9,7 @@ const steps: Readonly<Record<number, string>> = {
   5: 'the program could not be executed',
   7: 'its shell was gone',
   8: 'its shell was busy',
+  9: 'the process that was prepared for it had been killed',
   6: 'the sandbox follows as many executions as it can; end some that still run or hold their output open',
 };
 

@@ -299,7 +299,7 @@ export function inputEnd(number: bigint, offset: number): Buffer {
 }
 
 /** Where a start went wrong, as far as it matters to anybody but people. */
-export const failedStep = { noShell: 7, shellBusy: 8 } as const;
+export const failedStep = { noShell: 7, shellBusy: 8, preparedGone: 9 } as const;
 
 /** Whom a signal reaches. */
 export const signalScope = { program: 1, group: 2, execution: 3 } as const;

@@ -3,7 +3,7 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { EndReason } from '../../../gen/assay/v1/execution_pb.js';
 import { OpenShellRequestSchema } from '../../../gen/assay/v1/shell_pb.js';
-import { forget, input, inputEnd } from '../../../services/sandbox-worker/guest/frame.ts';
+import { failedStep, forget, input, inputEnd } from '../../../services/sandbox-worker/guest/frame.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
 import { createStandInSandbox, exited, type StandInSandbox } from './stand-in-sandbox.ts';
 
@@ -79,6 +79,19 @@ describe('a sandbox that is closed while a cancel is not done', () => {
     vi.advanceTimersByTime(10_000);
     expect([execution.running, cancelled.running]).toEqual([true, true]);
   });
+});
+
+test('an execution whose prepared process had been killed is sent again, under another number', () => {
+  const { executions, sent } = sandbox;
+  const execution = sandbox.execute({ executionId: 'one' });
+  const killed = execution.number;
+  executions.failed(killed, failedStep.preparedGone, 3);
+  expect([execution.running, execution.refusal]).toEqual([true, undefined]);
+  expect(execution.number).toBeGreaterThan(killed);
+  expect(sent.at(-2)).toEqual(forget(killed));
+  executions.started(execution.number, 100);
+  expect(execution.startedMs).toBeDefined();
+  executions.lose('done');
 });
 
 describe('input', () => {
