@@ -26,16 +26,20 @@ export function wholeArchive(folder: SampleFolder): AsyncGenerator<Uint8Array> {
 
 /**
  * What an agent may have: the files of the code, what the environment is built from, and a `sample.yaml` without grading,
- * hints and origin. Everything is named here; what is not named is not sent. A patch is not: it may be the fix, reversed.
+ * hints and origin. Everything is named here; what is not named is not sent. A patch is not: it may be the fix, reversed. Nor
+ * is code that a later step patches or takes something from: as it lies here it may be mended. A session has what becomes of it.
  */
 export function taskArchive(folder: SampleFolder): AsyncGenerator<Uint8Array> {
   const { sample, entries } = folder;
   const { dockerfile } = sample.environment;
-  const paths = sample.codebase.flatMap((part) => (part.from === 'files' ? [part.path] : []));
+  const lastChange = sample.codebase.findLastIndex(({ from }) => from === 'patch' || from === 'remove');
+  const codebase = sample.codebase.slice(lastChange + 1).filter((part) => part.from === 'files');
+  const changed = sample.codebase.slice(0, lastChange + 1).filter((part) => part.from === 'files');
+  const paths = codebase.map(({ path }) => path);
   if (dockerfile !== undefined) paths.push(posix.dirname(dockerfile));
-  const chosen = new Set(paths.flatMap((path) => entriesBelow(entries, path)));
+  const below = (path: string): FolderEntry[] => entriesBelow(entries, path);
+  const chosen = new Set(paths.flatMap(below)).difference(new Set(changed.flatMap(({ path }) => below(path))));
   const { format, dataset, id, version, language, tags, title, instruction, environment } = sample;
-  const codebase = sample.codebase.filter((part) => part.from === 'files');
   const shown = { format, dataset, id, version, language, tags, title, instruction, codebase, environment };
   return archive(folder, [...chosen], Buffer.from(stringify(shown)));
 }

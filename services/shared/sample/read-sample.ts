@@ -94,10 +94,11 @@ function missingParts(sample: Sample, entries: readonly FolderEntry[]): Problem[
   return problems;
 }
 
-/** What goes into the image, or to an agent, must not hold the hidden tests or the oracle. */
+/** What goes into the image, or to an agent, must not hold the hidden tests, the oracle or a patch, which may be the fix. */
 function exposedParts(sample: Sample): Problem[] {
   const { oracle, environment } = sample;
-  const hidden = [sample.verification.tests, ...(oracle === undefined ? [] : Object.values(oracle))];
+  const patches = sample.codebase.flatMap((part) => (part.from === 'patch' ? [part.path] : []));
+  const hidden = [sample.verification.tests, ...(oracle === undefined ? [] : Object.values(oracle)), ...patches];
   const shown = sample.codebase.flatMap((part, index): [string, string][] =>
     part.from === 'files' ? [[`codebase.${index}.path`, part.path]] : [],
   );
@@ -107,7 +108,7 @@ function exposedParts(sample: Sample): Problem[] {
   return shown
     .filter(([, path]) => hidden.some((other) => overlap(path, other)))
     .map(([key, path]) => {
-      const expected = 'a folder apart from the hidden tests and the oracle';
+      const expected = 'a folder apart from hidden tests, oracle and patches';
       return { file: sampleFileName, path: key, expected, found: `the folder ${JSON.stringify(path)}` };
     });
 }

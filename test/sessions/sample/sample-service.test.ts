@@ -22,7 +22,16 @@ beforeAll(async () => {
   writeSample(root, 'first/alpha', { title: 'Mend the parser', tags: ['parser', 'easy'], language: 'python' });
   writeSample(root, 'first/beta', { title: 'Mend the printer', tags: ['printer'], language: 'c' });
   writeSample(root, 'first/gamma/1.9.0', { version: '1.9.0' });
-  writeSample(root, 'first/gamma/1.10.0', { version: '1.10.0', title: 'The newest' });
+  const parts = [
+    { from: 'files', path: 'gold' },
+    { from: 'remove', paths: ['gold_test.py'] },
+    { from: 'files', path: 'code' },
+  ];
+  const gamma = { version: '1.10.0', title: 'The newest', codebase: parts };
+  writeSample(root, 'first/gamma/1.10.0', { ...gamma, 'environment.dockerfile': 'gold/image/Dockerfile' });
+  mkdirSync(join(root, 'first/gamma/1.10.0/gold/image'), { recursive: true });
+  writeFileSync(join(root, 'first/gamma/1.10.0/gold/gold_test.py'), 'SECRET test\n');
+  writeFileSync(join(root, 'first/gamma/1.10.0/gold/image/Dockerfile'), 'FROM SECRET\n');
   writeSample(root, 'second/alpha', { title: 'Another parser' });
   writeSample(root, 'second/broken', { instruction: '' });
   writeSample(root, 'second/moved', { id: 'elsewhere' });
@@ -173,9 +182,15 @@ describe('what only graders may know', () => {
     expect(sample?.provenance?.origin).toBe('SECRET origin');
   });
 
-  test('is in no archive of an agent', async () => {
-    const { head, files, largest } = await download(agent, 'alpha');
+  test('is in no archive of an agent: not the code before a patch or a removal changed it', async () => {
+    const { head, files } = await download(agent, 'alpha');
     expect(head).toMatchObject({ complete: false, version: '1.0.0' });
+    expect([...files.keys()]).toEqual(['sample.yaml']);
+    expect([...files.values()].join('\n')).not.toMatch(/SECRET|sentinel|trap|code\b/);
+  });
+
+  test('is in no archive of an agent, which has the code that nothing changed afterwards', async () => {
+    const { files, largest } = await download(agent, 'gamma');
     expect([...files.keys()].sort()).toEqual([
       'code/',
       'code/deep/',

@@ -201,6 +201,20 @@ describe('hostile folders', () => {
     expect(message).toContain('oracle.patch: expected a file of the sample, found "oracle", which is a directory');
   });
 
+  test.each([
+    ['code', 'codebase.0.path'],
+    ['image', 'environment.dockerfile'],
+  ])('a patch in the folder %s, where an agent would find it, is refused', async (shown, key) => {
+    const codebase = [
+      { from: 'files', path: 'code' },
+      { from: 'patch', path: `${shown}/fix.patch` },
+    ];
+    put('image/Dockerfile', 'FROM scratch\n');
+    put(`${shown}/fix.patch`, 'x\n');
+    put('sample.yaml', sampleText({ codebase, 'environment.dockerfile': 'image/Dockerfile' }));
+    expect(await refusal()).toContain(`${key}: expected a folder apart from hidden tests, oracle and patches`);
+  });
+
   test('a folder without sample.yaml says so', async () => {
     rmSync(join(folder, 'sample.yaml'));
     expect(await refusal()).toContain('sample.yaml: expected a file, found nothing');
