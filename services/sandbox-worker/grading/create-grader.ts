@@ -4,11 +4,12 @@ import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { type PlannedRun, planRuns } from '../../shared/sample/run-plan.ts';
 import type { Sample } from '../../shared/sample/sample-schema.ts';
 import { judge } from '../../shared/verdict/judge.ts';
-import type { Grading } from '../../shared/verdict/outcome.ts';
+import type { Grading, SubmissionFinding } from '../../shared/verdict/outcome.ts';
 import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
 import type { ReportReader } from '../report/report-reader.ts';
 import { createApplier } from '../submission/apply.ts';
 import type { Manifests } from '../submission/manifests.ts';
+import { findTouched } from '../submission/protection.ts';
 import { rulesOf } from '../submission/rules.ts';
 import type { SubmissionThreads } from '../submission/submission-threads.ts';
 import { proveBroken } from './broken-sample.ts';
@@ -113,6 +114,11 @@ function contextOf(
       const how = { opened: assurance !== 'ISOLATED' };
       return applier(path).apply(digest, { imageId: image.id, ...place }, { ...rules, whole }, how);
     },
+    async lookAtProtected(container, assurance) {
+      if (rules.restore.length === 0 && rules.forbid.length === 0) return undefined;
+      const whole = assurance === 'FORK';
+      return container.whileStill((layer) => findTouched({ manifests, threads }, layer, { ...rules, whole }));
+    },
     discard(container) {
       const failed = (error: unknown) => log.error({ container: container.id, err: error }, 'left for the next sweep');
       removals.push(container.remove().catch(failed));
@@ -174,6 +180,12 @@ function isSettled({ invalid, outcome, unstarted }: RunReport): boolean {
   return outcome.end.kind === 'timed_out' || outcome.end.kind === 'out_of_memory';
 }
 
+function findingsOf({ invalid, touched }: RunReport): SubmissionFinding[] {
+  if (invalid !== undefined) return [{ kind: 'invalid', reason: `${invalid.reason}: ${invalid.message}` }];
+  if (touched === undefined) return [];
+  return [{ kind: 'tampering', reason: `prepare changed ${touched}, which has to stay as the image has it` }];
+}
+
 function conclude(
   { sample: { verification } }: SampleFolder,
   reports: readonly RunReport[],
@@ -184,9 +196,7 @@ function conclude(
   const grading: Grading = {
     roles: { fail_to_pass, ...(pass_to_pass && { pass_to_pass }), ...(sentinel_fail && { sentinel_fail }) },
     reward: verification.reward.from,
-    findings: reports.flatMap(({ invalid }) =>
-      invalid === undefined ? [] : [{ kind: 'invalid' as const, reason: `${invalid.reason}: ${invalid.message}` }],
-    ),
+    findings: reports.flatMap(findingsOf),
     prepare: reports.map(({ run }) => run.prepare?.end).findLast((end) => end !== undefined),
     runs: reports.flatMap(({ outcome }) => outcome ?? []),
     sampleProblem,

@@ -21,6 +21,8 @@ export interface RunReport {
   /** None where its command was not reached. */
   readonly outcome: RunOutcome | undefined;
   readonly invalid: InvalidFinding | undefined;
+  /** A protected path that was changed before the tests could begin. */
+  readonly touched: string | undefined;
   /** One of its commands could not be executed; whose fault that is cannot be told from here. */
   readonly unstarted: Unstarted | undefined;
   readonly notes: readonly string[];
@@ -59,6 +61,13 @@ async function runCommands(
     const { command } = order.sample.sample.verification.prepare ?? plan;
     const unstarted = unstartedCommand('prepare', prepare, command, commands.prepare(command));
     return { ...reportOf(plan, prepare, undefined), unstarted, notes, usage };
+  }
+  const looked = prepare && (await clock.time('prepare', () => context.lookAtProtected(container, plan.assurance)));
+  if (looked !== undefined && looked.kind !== 'untouched') {
+    const usage = container.usage();
+    await clock.time('kill', () => container.kill());
+    const found = looked.kind === 'touched' ? { touched: looked.path } : { invalid: looked.finding };
+    return { ...reportOf(plan, prepare, undefined), ...found, unstarted: undefined, notes, usage };
   }
   order.phase('running');
   signal.throwIfAborted();
@@ -104,7 +113,8 @@ async function runPrepare(context: RunContext, container: GradingContainer): Pro
 
 export function reportOf(plan: PlannedRun, prepare: Finished | undefined, command: Finished | undefined) {
   const { name, roles, assurance } = plan;
-  return { plan, run: { name, roles, assurance, prepare, command }, outcome: undefined, invalid: undefined };
+  const run = { name, roles, assurance, prepare, command };
+  return { plan, run, outcome: undefined, invalid: undefined, touched: undefined };
 }
 
 export function invalidRun(plan: PlannedRun, finding: InvalidFinding): RunReport {

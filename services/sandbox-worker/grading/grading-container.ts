@@ -5,6 +5,7 @@ import type { Logger } from '../../shared/log.ts';
 import { openContainerUsage } from '../cgroup/container-usage.ts';
 import type { ExecutionUsage } from '../cgroup/execution-cgroup.ts';
 import { type ArchivedContainer, openArchivedFiles } from '../docker/archived-files.ts';
+import type { ContainerLayer } from '../docker/container-layer.ts';
 import type { ContainerLimits, CreatedContainer, Engine, RunningContainer } from '../docker/engine.ts';
 import type { ApplyPlace } from '../submission/apply-work.ts';
 import { readArchivedReport } from './archived-report.ts';
@@ -48,6 +49,8 @@ export interface GradingContainer {
   /** Waits for its guest. */
   connect(signal: AbortSignal): Promise<void>;
   run(command: GuestCommand): RunningCommand;
+  /** Looks at its files while nothing in it moves; undefined where this worker cannot reach them so. */
+  whileStill<T>(look: (layer: ContainerLayer) => Promise<T>): Promise<T | undefined>;
   /** What was used so far; undefined where it cannot be known. */
   usage(): ExecutionUsage | undefined;
   /** Ends every process; when it resolves, none is left. */
@@ -185,6 +188,15 @@ function grading(
       });
     },
     run: (command) => commands.start(command),
+    async whileStill(look) {
+      if (archived !== undefined) return undefined;
+      await engine.pause(container.id);
+      try {
+        return await look(await engine.layer(container.id));
+      } finally {
+        await engine.resume(container.id);
+      }
+    },
     usage: () => usage?.(),
     async kill() {
       if (running !== undefined) await engine.kill(running);

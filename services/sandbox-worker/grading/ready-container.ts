@@ -4,6 +4,7 @@ import type { ContainerLimits } from '../docker/engine.ts';
 import type { ReportReader } from '../report/report-reader.ts';
 import type { Applied } from '../submission/apply.ts';
 import type { ApplyPlace } from '../submission/apply-work.ts';
+import type { ProtectionNews } from '../submission/protection-work.ts';
 import type { InvalidFinding } from '../submission/rules.ts';
 import type { GradingOrder } from './grader.ts';
 import type { GradingCommands } from './grading-commands.ts';
@@ -22,6 +23,8 @@ export interface RunContext {
   readonly clock: PhaseClock;
   /** Writes the submission into a container in which nothing ran yet. */
   apply(place: ApplyPlace, assurance: Assurance): Promise<Applied>;
+  /** Whether `prepare` left restored and forbidden paths alone; nothing where it cannot be seen. */
+  lookAtProtected(container: GradingContainer, assurance: Assurance): Promise<ProtectionNews | undefined>;
   /** Has a container removed, while the grading goes on. */
   discard(container: GradingContainer): void;
 }

@@ -91,7 +91,21 @@ export async function copyChanges({ order, parts }: PreparedSealing): Promise<Se
 }
 
 function copyPart(layer: ContainerLayer, part: PreparedPart, checkTime: () => void): Copied {
-  const { workingDirectory } = part.rules;
+  return lookAtDirectory(layer, part.rules.workingDirectory, (places) => writeDifference(part, places, checkTime));
+}
+
+/** Where to look. */
+interface Places {
+  readonly merged: HeldDirectory;
+  readonly upper: HeldDirectory | undefined;
+}
+
+/** Holds a directory of a container open meanwhile. Without places nothing in it was touched. */
+export function lookAtDirectory<T>(
+  layer: ContainerLayer,
+  workingDirectory: string,
+  look: (places: Places | undefined) => T,
+): T {
   const held: HeldDirectory[] = [];
   try {
     const merged = descend(holdDirectory(layer.merged), workingDirectory, held);
@@ -99,7 +113,7 @@ function copyPart(layer: ContainerLayer, part: PreparedPart, checkTime: () => vo
     const upper = descend(holdDirectory(layer.upper), workingDirectory, held);
     const untouched = upper === undefined && layer.upperIsComplete;
     const known = layer.upperIsComplete ? upper : undefined;
-    return writeDifference(part, untouched ? undefined : { merged, upper: known }, checkTime);
+    return look(untouched ? undefined : { merged, upper: known });
   } finally {
     for (const directory of held) directory.close();
   }
@@ -145,10 +159,9 @@ function sizeBelow(node: BaselineNode | undefined): { readonly bytes: number; re
   };
 }
 
-/** `places`: where to look; undefined: nothing was touched. */
 function writeDifference(
   { staged, rules, baseline }: PreparedPart,
-  places: { merged: HeldDirectory; upper: HeldDirectory | undefined } | undefined,
+  places: Places | undefined,
   checkTime: () => void,
 ): Copied {
   const check = createChangeCheck(rules, baseline);
@@ -177,7 +190,7 @@ function descend(root: HeldDirectory, path: string, held: HeldDirectory[]): Held
   return at;
 }
 
-function createDeadline(timeoutMs: number): () => void {
+export function createDeadline(timeoutMs: number): () => void {
   const until = performance.now() + timeoutMs;
   return () => {
     if (performance.now() > until) throw new Error(`it took more than ${timeoutMs} ms`);

@@ -44,7 +44,7 @@ export interface RunOutcome {
   readonly reward: number | undefined;
 }
 
-/** What was seen of a submission before anything ran. */
+/** What was seen of a submission before its tests ran. */
 export type SubmissionFinding =
   /** Over a cap, a kind of file that cannot be taken over, a forbidden path. */
   | { readonly kind: 'invalid'; readonly reason: string }

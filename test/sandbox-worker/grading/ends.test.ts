@@ -5,9 +5,12 @@ import { SessionGone } from '../../../services/sandbox-worker/grading/in-place.t
 import { plainHeader } from '../../../services/sandbox-worker/submission/submission-format.ts';
 import { encodeHeader, padding } from '../../../services/sandbox-worker/submission/tar-header.ts';
 import { nothingLeft } from '../docker/scratch-host.ts';
+import { createSampleImage } from '../submission/sample-image.ts';
 import { createGradingHost } from './grading-host.ts';
 
 const all = await createGradingHost();
+/** With files in the workspace. */
+const filled = createSampleImage(all.host);
 
 afterAll(async () => {
   expect(await all.close()).toEqual(nothingLeft);
@@ -147,6 +150,37 @@ for place in ('192.0.2.1', 9), ('2001:db8::1', 9):
     const { judgement, notes } = await all.grade(small, 'touch /workspace/kept.txt /workspace/other.txt');
     expect(judgement.verdict).toBe('PASSED');
     expect(notes).toContain('protected and left as the image has them: kept.txt');
+  });
+
+  test.each([
+    ['adds a file to a protected folder', 'touch tests/new.py', 'tests/new.py'],
+    ['rewrites a protected file', 'printf x > tests/test_a.py', 'tests/test_a.py'],
+    ['removes a protected file', 'rm tests/data/one', 'tests/data/one'],
+    ['exchanges a folder above for a link', 'mv dir old; ln -s old dir', 'dir'],
+    ['makes a folder above anew', 'rm -r dir; mkdir dir', 'dir/sub'],
+    ['makes a forbidden file', 'mkdir -p new/ci; touch new/ci/x', 'new/ci'],
+  ])('ends as TAMPERED where the build %s', async (_, script, path) => {
+    const rules = { restore_paths: ['tests/**', 'dir/sub/c'], forbid_paths: ['ci'] };
+    const prepare = { command: 'sh ./build.sh' };
+    const small = await all.sample(
+      { ...rules, prepare, command: passing, reports: tap, fail_to_pass: role },
+      { none: '' },
+    );
+    const image = await filled;
+    const { judgement, runs } = await all.grade({ ...small, image }, `echo '${script}' > /workspace/build.sh`);
+    const reasons = [`prepare changed ${path}, which has to stay as the image has it`];
+    expect(judgement).toMatchObject({ verdict: 'TAMPERED', reasons, trainable: true, reward: 0 });
+    expect(runs[0]).toMatchObject({ prepare: { end: { code: 0 } }, command: undefined });
+  });
+
+  test('is not held up by a build that leaves protected paths alone, whatever else it and the submission change', async () => {
+    const rules = { restore_paths: ['tests/**', 'dir/sub/c'], forbid_paths: ['ci', 'dir/a'] };
+    const prepare = { command: 'sh ./build.sh' };
+    const command = `[ "$(cat /workspace/tests/test_a.py)" = 'assert True' ] && [ -e /workspace/out/1 ] && ${passing}`;
+    const small = await all.sample({ ...rules, prepare, command, reports: tap, fail_to_pass: role }, { none: '' });
+    const change = `cd /workspace; rm -r tests dir/b; chmod 700 dir; touch dir/more
+echo 'mkdir out; touch out/1 tests/test_a.py; chmod 755 dir; echo x >> dir/more; rm -r removed' > build.sh`;
+    expect((await all.grade({ ...small, image: await filled }, change)).judgement.verdict).toBe('PASSED');
   });
 
   test('ends as INVALID_SUBMISSION where the submission does not fit on the disk', async () => {
