@@ -24,7 +24,7 @@ import { type ReadyContainer, type RunContext, readyContainer } from './ready-co
 import { sampleProblemOf } from './sample-problem.ts';
 
 export interface GraderDeps {
-  readonly engine: Pick<Engine, 'image'>;
+  readonly engine: Pick<Engine, 'image' | 'capabilities'>;
   readonly containers: GradingContainers;
   readonly manifests: Manifests;
   readonly threads: SubmissionThreads;
@@ -99,6 +99,7 @@ function contextOf(
     const store = { fetch: async () => ({ file: path, release: async () => {} }) };
     return createApplier({ manifests, store, threads });
   };
+  const limitedDisk = deps.engine.capabilities.includes('disk_limit');
   const rules = rulesOf(sample.environment.workdir, sample.verification);
   return {
     order,
@@ -108,10 +109,11 @@ function contextOf(
     containers,
     reader,
     clock,
+    limitedDisk,
     apply(place, assurance) {
       const whole = assurance === 'FORK';
       const { digest, path } = whole ? wholeOf(order) : order.submission;
-      const how = { opened: assurance !== 'ISOLATED' };
+      const how = { opened: assurance !== 'ISOLATED', limited: limitedDisk };
       return applier(path).apply(digest, { imageId: image.id, ...place }, { ...rules, whole }, how);
     },
     async lookAtProtected(container, assurance) {

@@ -21,6 +21,8 @@ export interface RunContext {
   readonly containers: GradingContainers;
   readonly reader: ReportReader;
   readonly clock: PhaseClock;
+  /** Whether the disks of containers have limits: one that is full is then the agent's doing. */
+  readonly limitedDisk: boolean;
   /** Writes the submission into a container in which nothing ran yet. */
   apply(place: ApplyPlace, assurance: Assurance): Promise<Applied>;
   /** Whether `prepare` left restored and forbidden paths alone; nothing where it cannot be seen. */

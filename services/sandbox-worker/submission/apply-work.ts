@@ -24,6 +24,7 @@ export interface ApplyOrder {
   readonly manifest: string;
   readonly rules: SubmissionRules;
   readonly opened: boolean;
+  readonly limited: boolean;
 }
 
 /** The files of a container in which nothing ran yet. */
@@ -53,7 +54,7 @@ export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
     return applied;
   } catch (error) {
     if (error instanceof InvalidSubmission) return { kind: 'invalid', finding: error.finding };
-    if (isFull(error)) return { kind: 'invalid', finding: tooLarge };
+    if (order.limited && isFull(error)) return { kind: 'invalid', finding: tooLarge };
     throw error;
   } finally {
     writer.close();
@@ -77,7 +78,7 @@ const tooLarge: InvalidFinding = {
   message: 'it does not fit on the disk that the sample gives it',
 };
 
-/** The disk is limited by the sample and was empty before: what fills it is the submission. */
+/** Of a container's disk that is limited and was empty before: what fills it is the submission. */
 export function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 }

@@ -20,6 +20,8 @@ export type ApplyTarget = ApplyPlace & { readonly imageId: string };
 export interface ApplyHow {
   /** Whether everybody may read what the owner may, so that tests of another user can load it. */
   readonly opened: boolean;
+  /** Whether the container's disk has a limit: then what fills it is the submission, else the host's is full. */
+  readonly limited: boolean;
 }
 
 export interface ApplyDeps {
@@ -31,11 +33,11 @@ export interface ApplyDeps {
 
 export function createApplier({ manifests, store, threads, timeoutMs = 120_000 }: ApplyDeps): Applier {
   return {
-    async apply(digest, { imageId, ...place }, rules, { opened } = { opened: false }) {
+    async apply(digest, { imageId, ...place }, rules, how = { opened: false, limited: true }) {
       const manifest = await manifests.of(imageId);
       const local = await store.fetch(digest);
       if (local === undefined) throw failed(new Error(`submission ${digest} is not in the store`));
-      const order = { file: local.file, digest, place, imageId, manifest, rules, opened };
+      const order = { file: local.file, digest, place, imageId, manifest, rules, ...how };
       try {
         return await threads.use(async (thread) => {
           thread.send({ kind: 'apply', order });

@@ -61,7 +61,7 @@ export function createArchiveWriter(file: string, baseline: Baseline, files: Arc
       await files.write('', createReadStream(file) as AsyncIterable<Buffer>);
     },
     close() {
-      tar.end();
+      tar.close();
       rmSync(file, { force: true });
     },
   };
@@ -110,7 +110,7 @@ async function rebuild(
     tar.end();
     await files.write(above, createReadStream(file) as AsyncIterable<Buffer>);
   } finally {
-    tar.end();
+    tar.close();
     rmSync(file, { force: true });
   }
 }
@@ -136,20 +136,33 @@ async function measured(body: (take: (piece: Buffer) => void) => Promise<void>, 
 type TarFile = ReturnType<typeof createTarFile>;
 
 function createTarFile(path: string) {
-  const descriptor = openSync(path, 'wx', 0o600);
+  const descriptor = own(() => openSync(path, 'wx', 0o600));
   let open = true;
-  const write = (bytes: Buffer): void => {
-    for (let sent = 0; sent < bytes.length; ) sent += writeSync(descriptor, bytes, sent);
+  const write = (bytes: Buffer): void =>
+    own(() => {
+      for (let sent = 0; sent < bytes.length; ) sent += writeSync(descriptor, bytes, sent);
+    });
+  /** Any number of times. */
+  const close = (): void => {
+    if (open) closeSync(descriptor);
+    open = false;
   };
   return {
     write,
     header: (header: TimedHeader) => write(encodeHeader(header)),
-    /** Any number of times. */
     end(): void {
-      if (!open) return;
-      open = false;
       write(Buffer.alloc(2 * blockBytes));
-      closeSync(descriptor);
+      close();
     },
+    close,
   };
+}
+
+/** Without the code of the failure, which would be taken for that of the container's disk, and so for the submission's doing. */
+function own<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new Error(`the worker's own disk is full or broken: ${(error as Error).message}`, { cause: error });
+  }
 }
