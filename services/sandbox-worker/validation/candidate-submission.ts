@@ -74,7 +74,7 @@ async function sealContainer(
   const source = { containerId: container.id, whileStill };
   const sealed = await sealer.seal(source, rules, store, needsWhole(sample.verification));
   if (sealed.kind === 'sealed') return sealed;
-  throw new CandidateError(`cannot be submitted: ${sealed.finding.message}`);
+  throw new UnsubmittableCandidate(`cannot be submitted: ${sealed.finding.message}`);
 }
 
 /** What its containers are labelled with, where others have the id of a verification. */
@@ -84,7 +84,12 @@ export function labelOf(candidate: CandidateName): string {
 
 /** A candidate that is no submission: the sample's fault. */
 export class CandidateError extends Error {
-  override readonly name = 'CandidateError';
+  override readonly name: string = 'CandidateError';
+}
+
+/** It was made as it should be, and the sample does not take it. */
+export class UnsubmittableCandidate extends CandidateError {
+  override readonly name = 'UnsubmittableCandidate';
 }
 
 function unmade({ name }: Candidate, end: { kind: string; code?: number }, stderr: Uint8Array): CandidateError {

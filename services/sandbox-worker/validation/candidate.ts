@@ -1,4 +1,4 @@
-import { chmod, copyFile, mkdir, symlink } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { entriesBelow } from '../../shared/sample/digest.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
@@ -31,7 +31,8 @@ export function candidatesOf(folder: SampleFolder): Candidate[] {
   const empty: Candidate = { name: 'empty', place: nothing, command: 'true' };
   const { oracle, language } = folder.sample;
   const adversaries = adversariesOf(folder).map(({ name, command }): Candidate => {
-    return { name: `adversary: ${name}`, place: nothing, command: `set -e\n${command}` };
+    const place = (upper: string): Promise<void> => placeScript(`set -e\n${command}\n`, join(upper, directory));
+    return { name: `adversary: ${name}`, place, command: `sh /${directory}/given` };
   });
   if (oracle === undefined) return [empty, ...adversaries];
   const [path = ''] = Object.values(oracle);
@@ -45,9 +46,20 @@ export function candidatesOf(folder: SampleFolder): Candidate[] {
   ];
 }
 
+/** As a file: forged reports of many tests are longer than an argument may be. */
+async function placeScript(text: string, to: string): Promise<void> {
+  await makeOpen(to);
+  await writeFile(join(to, 'given'), text);
+  await chmod(join(to, 'given'), 0o644);
+}
+
+async function makeOpen(path: string): Promise<void> {
+  await mkdir(path);
+  await chmod(path, 0o755);
+}
+
 async function placeOracle(folder: SampleFolder, path: string, to: string): Promise<void> {
-  await mkdir(to);
-  await chmod(to, 0o755);
+  await makeOpen(to);
   for (const entry of entriesBelow(folder.entries, path)) {
     const at = join(to, 'given', posix.relative(path, entry.path));
     if (entry.kind === 'directory') await mkdir(at, { mode: 0o755 });

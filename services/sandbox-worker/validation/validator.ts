@@ -6,7 +6,13 @@ import { createSemaphore } from '../docker/semaphore.ts';
 import type { Grader, StoredSubmission } from '../grading/grader.ts';
 import type { BuildProgress, SampleImages } from '../sample/sample-images.ts';
 import { type Candidate, type CandidateName, candidatesOf, isAdversary } from './candidate.ts';
-import { CandidateError, type CandidateSubmissionDeps, labelOf, makeSubmission } from './candidate-submission.ts';
+import {
+  CandidateError,
+  type CandidateSubmissionDeps,
+  labelOf,
+  makeSubmission,
+  UnsubmittableCandidate,
+} from './candidate-submission.ts';
 import { deviationsOf, flakeRate, signatureOf } from './expectation.ts';
 
 /** One grading of one candidate. */
@@ -47,7 +53,7 @@ export interface ValidationOrder {
 export type Validator = (order: ValidationOrder) => Promise<ValidationOutcome>;
 
 export interface ValidatorDeps extends Omit<CandidateSubmissionDeps, 'limits'> {
-  readonly images: SampleImages;
+  readonly images: Pick<SampleImages, 'ensure'>;
   readonly grader: Grader;
   readonly defaultLimits: ContainerLimits;
 }
@@ -72,8 +78,9 @@ async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<Va
   for (const candidate of candidates) {
     const submission = await submissionOf(deps, sample, image, candidate, signal).catch((error: unknown) => {
       if (!(error instanceof CandidateError)) throw error;
-      // What cannot even be submitted cannot pass.
-      if (!isAdversary(candidate.name)) problems.add(`${candidate.name}: ${error.message}`);
+      // What cannot even be submitted cannot pass; of one that could not be made nothing is known.
+      if (isAdversary(candidate.name) && error instanceof UnsubmittableCandidate) return;
+      problems.add(`${candidate.name}: ${error.message}`);
     });
     if (submission === undefined) continue;
     const found: string[] = [];
