@@ -9,6 +9,7 @@ import { reporting, writeWeakSample } from './weak-sample.ts';
 
 let datasets: string;
 let stack: TestStack;
+const slots = 4;
 
 const server = `python3 -I -c '
 import http.server
@@ -65,7 +66,7 @@ sleep 1`;
   stack = await startTestStack({
     env: {
       sessions: { ASSAY_DATASETS: datasets },
-      worker: { ASSAY_JOB_ACK_SECONDS: '3', ASSAY_VERIFICATION_SLOTS: '4' },
+      worker: { ASSAY_JOB_ACK_SECONDS: '3', ASSAY_VERIFICATION_SLOTS: String(slots) },
     },
   });
 });
@@ -204,6 +205,38 @@ describe.concurrent('SHARED', () => {
     for (const { id } of both) {
       expect(await ended(id)).toMatchObject({ status: 'completed', attempts: 1, result: { verdict: 'PASSED' } });
     }
+    await nothingLeft(session);
+  });
+
+  test('of a session that is paused waits without a slot, and is no attempt before the session goes on', async () => {
+    await using session = await open('confined');
+    await session.pause();
+    const waiting = [];
+    for (let made = 0; made <= slots; made += 1) waiting.push(await stack.client.verifications.start(session.id));
+    await using other = await open('confined');
+    expect((await other.verify()).result).toMatchObject({ verdict: 'PASSED' });
+    for (const { id } of waiting) expect(await stack.client.verifications.get(id)).toMatchObject({ status: 'pending' });
+    await session.resume();
+    for (const { id } of waiting) {
+      expect(await ended(id)).toMatchObject({ status: 'completed', attempts: 1, result: { verdict: 'PASSED' } });
+    }
+  });
+
+  test('that is paused for long gives its slot up, and is begun again when the session goes on', async () => {
+    await using session = await open('patient');
+    const started = await stack.client.verifications.start(session.id);
+    await running(session);
+    await session.pause();
+    await eventually(async () => {
+      const { status, message } = await stack.client.verifications.get(started.id);
+      expect({ status, message }).toEqual({
+        status: 'pending',
+        message: expect.stringContaining('was paused for more'),
+      });
+    });
+    await session.resume();
+    await session.run('touch /workspace/go');
+    expect(await ended(started.id)).toMatchObject({ attempts: 2, result: { verdict: 'PASSED' } });
     await nothingLeft(session);
   });
 

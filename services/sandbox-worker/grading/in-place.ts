@@ -3,6 +3,8 @@ import type { GuestCommand } from './guest-commands.ts';
 
 /** The session in which runs at SHARED take place; one at a time. */
 export interface InPlaceSession {
+  /** Keeps it for one verification until the answer is called; undefined where it is kept for another, or paused. */
+  keep(): (() => void) | undefined;
   /**
    * Does the work in the session. Whatever becomes of it, nothing of it is left afterwards: no process, no file. Rejects with
    * SessionGone where the session has ended, before or meanwhile, and with the signal's reason once it is aborted.

@@ -90,7 +90,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
       log.warn({ verification_id: verificationId }, 'a job without a record was dropped');
       return delivery.term();
     }
-    const { status, cancelRequested, attempts } = verificationOf(found.value);
+    const { status, cancelRequested, attempts, sessionId } = verificationOf(found.value);
     if (isFinal(status)) return conclude(found, delivery);
     const { inPlaceWorkerId } = found.value;
     // Another worker has the session; nothing was tried here.
@@ -101,14 +101,29 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
       const { workerId } = verificationOf(found.value);
       return giveUp(delivery, found.value, `${attempts} attempts ended without a verdict, the last on ${workerId}`);
     }
-    const claim = createClaim(deps.workerId);
-    const { sequence } = delivery;
-    const over = found.value.claim;
-    const what = { type: 'claimed', claim, over, workerId: deps.workerId, sequence, atMs: Date.now() } as const;
-    const claimed = await store.change(project, verificationId, what);
+    const session = inPlaceWorkerId === '' ? undefined : deps.session?.(project, sessionId);
+    const free = session === undefined ? () => {} : session.keep();
+    // Its session is paused, or another's turn: nothing was tried, and no slot is kept until then.
+    if (free === undefined) return delivery.nak(firstPauseMs);
+    try {
+      if (await claimAndAttempt(found.value, delivery)) return;
+    } finally {
+      free();
+    }
     // Somebody was quicker: it is looked at again as it is now.
-    if (claimed?.value.claim !== claim) return begin(job, delivery);
+    await begin(job, delivery);
+  };
+
+  /** False where it could not be claimed. */
+  const claimAndAttempt = async (record: VerificationRecord, delivery: JobDelivery): Promise<boolean> => {
+    const { workerId } = deps;
+    const claim = createClaim(workerId);
+    const { sequence } = delivery;
+    const what = { type: 'claimed', claim, over: record.claim, workerId, sequence, atMs: Date.now() } as const;
+    const claimed = await store.change(record.project, verificationOf(record).verificationId, what);
+    if (claimed?.value.claim !== claim) return false;
     await attempt(claimed.value, createAttempt(deps, claim), delivery);
+    return true;
   };
 
   const attempt = async (record: VerificationRecord, made: Attempt, delivery: JobDelivery): Promise<void> => {

@@ -23,6 +23,8 @@ export interface PlaceDeps {
 /** How often the engine is asked whether a program runs still. */
 const lookMs = 100;
 const drainMs = 2_000;
+/** So long in all a run waits for a session that is paused meanwhile: it has a slot that others may need. */
+const mostPausedMs = 10_000;
 
 /** A session as a place for tests. What they leave is taken away by clearPlace(). */
 export async function openPlace(deps: PlaceDeps, sandbox: Sandbox, signal: AbortSignal): Promise<SessionPlace> {
@@ -41,11 +43,12 @@ async function runIn(
   const stdout = createOutputKeeper(command.outputBytes);
   const stderr = createOutputKeeper(command.outputBytes);
   const takers = { stdout: (data: Buffer) => stdout.take(data), stderr: (data: Buffer) => stderr.take(data) };
-  while (sandbox.paused) await abortable(signal, delay(lookMs));
+  const patience = createPatience(sandbox);
+  for (; sandbox.paused; patience.spend(lookMs)) await abortable(signal, delay(lookMs));
   signal.throwIfAborted();
   const program = await deps.engine.exec(sandbox.file.containerId, { ...command, ...takers });
   try {
-    const { code, ranMs } = await untilEnd(program, sandbox, timeoutSeconds * 1_000, signal);
+    const { code, ranMs } = await untilEnd(program, sandbox, patience, timeoutSeconds * 1_000, signal);
     await endProcesses(deps, sandbox);
     await Promise.race([program.drained, delay(drainMs)]);
     const end = code === undefined ? ({ kind: 'timed_out' } as const) : ({ kind: 'exited', code } as const);
@@ -55,13 +58,35 @@ async function runIn(
   }
 }
 
+type Patience = ReturnType<typeof createPatience>;
+
+/** How long a run may yet wait for a session that somebody paused. */
+function createPatience({ sessionId }: Sandbox) {
+  let leftMs = mostPausedMs;
+  return {
+    spend(ms: number): void {
+      leftMs -= ms;
+      if (leftMs >= 0) return;
+      const message = `session ${sessionId} was paused for more than ${mostPausedMs / 1_000} s while its tests ran in it`;
+      throw new DomainError('SESSION_NOT_READY', message);
+    },
+  };
+}
+
 /** While the session stands still no time passes for its tests. */
-async function untilEnd(program: ContainerExec, sandbox: Sandbox, timeoutMs: number, signal: AbortSignal) {
+async function untilEnd(
+  program: ContainerExec,
+  sandbox: Sandbox,
+  patience: Patience,
+  timeoutMs: number,
+  signal: AbortSignal,
+) {
   let ranMs = 0;
   for (let last = performance.now(); ; ) {
     const code = await abortable(signal, program.exitCode());
     const now = performance.now();
-    if (!sandbox.paused && !sandbox.still) ranMs += now - last;
+    if (sandbox.paused) patience.spend(now - last);
+    else if (!sandbox.still) ranMs += now - last;
     last = now;
     if (code !== undefined || ranMs >= timeoutMs) return { code, ranMs };
     // Tests that run are a use of the session.

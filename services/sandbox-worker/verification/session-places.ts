@@ -23,9 +23,13 @@ export interface SessionPlaces {
 export function createSessionPlaces(deps: SessionPlacesDeps): SessionPlaces {
   const { sandboxes, records, engine, log } = deps;
   const turns = createTurns();
+  /** Sessions for which a verification is under way. */
+  const kept = new Set<string>();
 
+  const atHand = (project: string, sessionId: string): Sandbox | undefined =>
+    [...sandboxes.live].find((each) => each.sessionId === sessionId && each.project === project);
   const find = async (project: string, sessionId: string): Promise<Sandbox> => {
-    const sandbox = [...sandboxes.live].find((each) => each.sessionId === sessionId && each.project === project);
+    const sandbox = atHand(project, sessionId);
     if (sandbox !== undefined) return sandbox;
     const state = (await records.get(project, sessionId))?.session?.state;
     if (state === undefined || isTerminal(state)) throw gone(sessionId);
@@ -61,6 +65,11 @@ export function createSessionPlaces(deps: SessionPlacesDeps): SessionPlaces {
   };
   return {
     of: (project, sessionId) => ({
+      keep() {
+        if (kept.has(sessionId) || atHand(project, sessionId)?.paused === true) return undefined;
+        kept.add(sessionId);
+        return () => void kept.delete(sessionId);
+      },
       async within(signal, work) {
         const begun = Promise.withResolvers<void>();
         const done = turns.exclusively(sessionId, async () => {
