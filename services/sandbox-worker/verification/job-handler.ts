@@ -126,6 +126,14 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     return true;
   };
 
+  /** Where the store does not answer the next look tells. */
+  const lookAgain = (project: string, verificationId: string, made: Attempt): void => {
+    store.get(project, verificationId).then(
+      (now) => now && made.look(now.value),
+      () => {},
+    );
+  };
+
   const attempt = async (record: VerificationRecord, made: Attempt, delivery: JobDelivery): Promise<void> => {
     const { verificationId } = verificationOf(record);
     const entry: Running = { attempt: made, delivery };
@@ -136,10 +144,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     const alive = setInterval(() => {
       entry.delivery.working();
       // What the watch did not see: a cancel while the connection was lost.
-      store.get(record.project, verificationId).then(
-        (now) => now && made.look(now.value),
-        () => {},
-      );
+      lookAgain(record.project, verificationId, made);
     }, deps.ackWaitMs / 3);
     try {
       if (stopping) made.stop('worker stops');
@@ -190,7 +195,11 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     },
     look(record) {
       const { verificationId, status } = verificationOf(record);
-      if (status !== VerificationStatus.PENDING) running.get(verificationId)?.attempt.look(record);
+      const attempt = running.get(verificationId)?.attempt;
+      if (attempt === undefined || status === VerificationStatus.PENDING) return;
+      if (record.claim === attempt.claim) attempt.look(record);
+      // It may be older than the claim: a watch lags, and a list takes its time. The store tells what is true now.
+      else lookAgain(record.project, verificationId, attempt);
     },
     stop() {
       stopping = true;

@@ -229,6 +229,46 @@ describe('a worker', () => {
     await queueIsEmpty();
   });
 
+  test.each([
+    ['goes on where it is told of the claim before its own', false],
+    ['stops where another has claimed what it is at', true],
+  ])('%s', async (_, replaced) => {
+    const store = storeOn(broker);
+    const told = Promise.withResolvers<Parameters<typeof store.watch>[0]>();
+    // As a list that was read for long tells it, or a watch that lags.
+    const telling = {
+      ...store,
+      watch(listener: Awaited<typeof told.promise>) {
+        told.resolve(listener);
+        return () => {};
+      },
+    };
+    const begun = Promise.withResolvers<AbortSignal>();
+    const gate = Promise.withResolvers<void>();
+    const grade = async (order: GradingOrder) => {
+      begun.resolve(order.signal);
+      await Promise.race([gate.promise, endless(order)]);
+      return graded();
+    };
+    await start(grade, { store: telling });
+    await queue(broker, 'p', id);
+    const signal = await begun.promise;
+    const over = (await store.get('p', id))?.value.claim ?? '';
+    const earlier = recordOf('p', id);
+    Object.assign(earlier, { claim: 'another' });
+    Object.assign(earlier.verification ?? {}, { status: VerificationStatus.RUNNING, attempts: 1 });
+    const claimed = { type: 'claimed', claim: 'another', over, workerId: 'w', sequence: 1n, atMs: 1 } as const;
+    if (replaced) await store.change('p', id, claimed);
+    (await told.promise)(earlier);
+    if (replaced) await expect.poll(() => signal.aborted).toBe(true);
+    else {
+      expect(signal.aborted).toBe(false);
+      gate.resolve();
+      expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
+      await queueIsEmpty();
+    }
+  });
+
   test('that dies leaves its job to the next, and what it says later counts for nothing', async () => {
     await queue(broker, 'dead', id);
     // Taken and claimed, and then nothing more: what a process that was killed leaves behind.
