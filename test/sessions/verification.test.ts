@@ -138,6 +138,17 @@ describe('starting', () => {
     await api.verifications.cancelVerification({ verificationId: forced.verificationId });
   });
 
+  test.each([Verdict.OUT_OF_MEMORY, Verdict.TIMED_OUT, Verdict.INVALID_SUBMISSION])(
+    'grades again what came to verdict %s, which the limits of the server may have decided',
+    async (verdict) => {
+      submission = digest(String(verdict));
+      await end(await start(), verdict);
+      const again = await start();
+      expect(again).toMatchObject({ status: VerificationStatus.PENDING, reusedFrom: '' });
+      await api.verifications.cancelVerification({ verificationId: again.verificationId });
+    },
+  );
+
   test('grades again when the sample gives it more memory, though tests and image are the same', async () => {
     submission = digest('8');
     await end(await start(), Verdict.OUT_OF_MEMORY);

@@ -1,7 +1,13 @@
 import { clone } from '@bufbuild/protobuf';
 import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
-import { type VerificationDigests, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import { Verdict, type VerificationDigests, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import { verificationOf } from '../../shared/verification/verification-status.ts';
+
+/**
+ * What is not told again: where memory, time or the disk ran out, which the limits of the server may have decided. They are
+ * in no digest where the sample leaves them to it.
+ */
+const ofTheLimits: readonly Verdict[] = [Verdict.OUT_OF_MEMORY, Verdict.TIMED_OUT, Verdict.INVALID_SUBMISSION];
 
 /**
  * A record of the project with a verdict on the same submission to the same sample, in the same image: memory, time and
@@ -17,6 +23,7 @@ export function knownVerdict(
     const { status, result, reusedFrom, digests: of } = verificationOf(record);
     if (record.inPlaceWorkerId !== '') return false;
     if (status !== VerificationStatus.COMPLETED || result?.trainable !== true || reusedFrom !== '') return false;
+    if (ofTheLimits.includes(result.verdict)) return false;
     return (
       of?.submission === digests.submission &&
       of.fileSystem === digests.fileSystem &&
