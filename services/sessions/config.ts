@@ -23,6 +23,7 @@ const schema = z.object({
   ASSAY_JOB_SWEEP_SECONDS: limit(1, 86_400, 30),
   ASSAY_SAMPLE_KEEP_SECONDS: limit(3_600, 31_536_000, 2_592_000),
   ASSAY_SAMPLE_STORE_BYTES: limit(mebibyte, 2 ** 50, 2_048 * mebibyte),
+  ASSAY_VERIFICATION_STORE_BYTES: limit(mebibyte, 2 ** 50, 1_024 * mebibyte),
   ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   ASSAY_LIMIT_SESSIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
   ASSAY_LIMIT_VERIFICATIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
@@ -92,6 +93,8 @@ export interface SessionsConfig {
   /** How the contents of samples are kept for workers. */
   /** How often verifications without a job are looked for. */
   readonly jobSweepMs: number;
+  /** Of the records of all verifications. */
+  readonly verificationBytes: number;
   readonly sampleKeeping: { readonly keepMs: number; readonly maxBytes: number };
   readonly logLevel: string;
   readonly limits: Limits;
@@ -117,6 +120,7 @@ export function readSessionsConfig(env: Readonly<Record<string, string | undefin
     bootstrapKey: keyFile ? readSecretFile(keyFile, 'ASSAY_BOOTSTRAP_KEY_FILE') : undefined,
     datasets: resolve(given.ASSAY_DATASETS),
     jobSweepMs: given.ASSAY_JOB_SWEEP_SECONDS * 1_000,
+    verificationBytes: given.ASSAY_VERIFICATION_STORE_BYTES,
     sampleKeeping: {
       keepMs: given.ASSAY_SAMPLE_KEEP_SECONDS * 1_000,
       maxBytes: given.ASSAY_SAMPLE_STORE_BYTES,

@@ -107,7 +107,11 @@ export async function startSessions(
   clock = systemClock,
   tracing?: Tracing,
 ): Promise<SessionsService> {
-  const broker = await connectBroker({ ...config.nats, name: 'assay-sessions' });
+  const broker = await connectBroker({
+    ...config.nats,
+    name: 'assay-sessions',
+    sizes: { assay_verifications: config.verificationBytes },
+  });
   const records = await openRecords(broker, config, log, clock.now);
   const { limits } = config;
   const links = createWorkerLinks();

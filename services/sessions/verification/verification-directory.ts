@@ -9,7 +9,7 @@ import type { VerificationChange } from '../../shared/verification/verification-
 import { verificationOf } from '../../shared/verification/verification-status.ts';
 
 /** Verification records: lists from memory, single ones from the store. */
-export interface VerificationDirectory {
+export interface VerificationDirectory extends Pick<VerificationStore, 'room' | 'remove' | 'tidy'> {
   /** From the store. Rejects with VERIFICATION_NOT_FOUND, also for one of another project. */
   fresh(project: string, verificationId: string): Promise<VerificationRecord>;
   /** From the store; undefined where there is none. */
@@ -42,8 +42,9 @@ export function createVerificationDirectory(
     const stored = await store.get(project, verificationId);
     return stored === undefined ? undefined : noted(stored);
   };
+  const { room, remove, tidy } = store;
   return {
-    get,
+    ...{ get, room, remove, tidy },
     async fresh(project, verificationId) {
       const found = await get(project, verificationId);
       if (found === undefined) throw noVerification(verificationId);

@@ -15,6 +15,7 @@ import { keepEvents } from './event-keeper.ts';
 import { keepJobs } from './job-keeper.ts';
 import { createVerificationLister } from './list-verifications.ts';
 import { createRegrader } from './regrade-submission.ts';
+import { keepRoom } from './room-keeper.ts';
 import { createVerificationStarter } from './start-verification.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 import { createVerificationOnce } from './verification-once.ts';
@@ -52,6 +53,7 @@ export function openVerifications(deps: VerificationsDeps): VerificationServiceD
   const sweeps = [
     keepJobs({ verifications, queue, sessions, everyMs, log }),
     keepEvents({ verifications, everyMs, log }),
+    keepRoom({ verifications, everyMs, log }),
   ];
   return {
     ...{ verifications, sessions, nowMs },

@@ -45,7 +45,11 @@ export interface BrokerOptions {
   /** How the broker's own monitoring names this client. */
   readonly name: string;
   readonly replicas: number;
+  /** Buckets that are to be of another size than usual; one that is there already is changed. */
+  readonly sizes?: Sizes;
 }
+
+type Sizes = Partial<Record<BucketName, number>>;
 
 /** Reads `{"user": …, "password": …}`. */
 export function readBrokerAuth(path: string): { user: string; password: string } {
@@ -79,7 +83,7 @@ export async function connectBroker(options: BrokerOptions): Promise<Broker> {
   const link = followConnection(nc);
   try {
     const js = jetstream(nc, { timeout: storeTimeoutMs });
-    const buckets = await prepare(nc, js, options.replicas);
+    const buckets = await prepare(nc, js, options.replicas, options.sizes ?? {});
     return {
       js,
       connection: nc,
@@ -103,13 +107,19 @@ export async function connectBroker(options: BrokerOptions): Promise<Broker> {
   }
 }
 
-async function prepare(nc: NatsConnection, js: JetStreamClient, replicas: number): Promise<Record<BucketName, KV>> {
+async function prepare(
+  nc: NatsConnection,
+  js: JetStreamClient,
+  replicas: number,
+  sizes: Sizes,
+): Promise<Record<BucketName, KV>> {
   const manager = await jetstreamManager(nc, { timeout: storeTimeoutMs });
   const kvm = new Kvm(js);
   const buckets: Partial<Record<BucketName, KV>> = {};
   for (const name of bucketNames) {
-    const { maxAgeMs, maxBytes } = bucketSpecs[name];
-    buckets[name] = await kvm.create(name, {
+    const { maxAgeMs, maxBytes: usual } = bucketSpecs[name];
+    const maxBytes = sizes[name] ?? usual;
+    const kv = await kvm.create(name, {
       history: 1,
       ttl: maxAgeMs,
       max_bytes: maxBytes,
@@ -119,6 +129,10 @@ async function prepare(nc: NatsConnection, js: JetStreamClient, replicas: number
       // A direct get may be answered by a replica that lags; every read here must be at least as new as the last write.
       allow_direct: false,
     });
+    const { config } = (await kv.status()).streamInfo;
+    if (name in sizes && config.max_bytes !== maxBytes)
+      await manager.streams.update(config.name, { max_bytes: maxBytes });
+    buckets[name] = kv;
   }
   // The only way for a user who may publish nothing to read what was before: a consumer would have to be made.
   await ensureStream(manager, eventStream, replicas, { retention: RetentionPolicy.Limits, allow_direct: true });

@@ -2,6 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
 import { isMessageNotFound } from '@nats-io/jetstream/internal';
 import { KvWatchInclude } from '@nats-io/kv';
+import { headers } from '@nats-io/transport-node';
 import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
 import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
 import { DomainError } from '../domain-error.ts';
@@ -13,7 +14,7 @@ import { eventStream } from './bucket-spec.ts';
 import { createRecordBucket } from './record-bucket.ts';
 import { repeatable } from './repeatable.ts';
 import type { Stored } from './session-store.ts';
-import { storeUnavailable } from './store-error.ts';
+import { isConflict, storeUnavailable } from './store-error.ts';
 import type { VerificationStore } from './verification-store.ts';
 
 export interface NatsVerificationStoreOptions {
@@ -25,6 +26,8 @@ export interface NatsVerificationStoreOptions {
 const bucketName = 'assay_verifications';
 const conflictsBeforeGivingUp = 50;
 const rewatchDelayMs = 250;
+/** Whoever did not see a mark for so long reads everything anew anyway. */
+const markMs = 5_000;
 
 export function verificationKey(project: string, verificationId: string): string {
   return `${project}.${verificationId}`;
@@ -65,7 +68,51 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
       return false;
     }
   };
+  /** Where a record was, a message without one, for those who keep all of them in memory. */
+  const marks: { readonly subject: string; readonly revision: number; readonly setMs: number }[] = [];
+  /** All of a subject up to this revision; it leaves nothing, and needs no room. */
+  const purge = async (subject: string, revision: number): Promise<boolean> => {
+    const { streams } = await broker.js.jetstreamManager(false);
+    const upTo = { filter: subject, seq: revision + 1 };
+    return (await broker.answered(() => streams.purge(`KV_${bucketName}`, upTo))).purged > 0;
+  };
+  const setMark = async (subject: string): Promise<void> => {
+    const mark = headers();
+    mark.set('KV-Operation', 'PURGE');
+    try {
+      const { seq } = await broker.js.publish(subject, '', { headers: mark, expect: { lastSubjectSequence: 0 } });
+      marks.push({ subject, revision: seq, setMs: Date.now() });
+    } catch (error) {
+      // Another one is there, or a newer record.
+      if (!isConflict(error)) throw error;
+    }
+  };
+  const answered = async <T>(call: () => Promise<T>): Promise<T> => {
+    await broker.whenConnected();
+    return call().catch((error: unknown) => {
+      throw storeUnavailable(error);
+    });
+  };
   return {
+    room: () =>
+      answered(async () => {
+        const { config, state } = (await broker.bucket(bucketName).status()).streamInfo;
+        return { bytes: state.bytes, maxBytes: config.max_bytes, records: state.messages };
+      }),
+    remove: ({ value, revision }) =>
+      answered(async () => {
+        const subject = `$KV.${bucketName}.${verificationKey(value.project, verificationOf(value).verificationId)}`;
+        const removed = await purge(subject, Number(revision));
+        await setMark(subject);
+        return removed;
+      }),
+    tidy: () =>
+      answered(async () => {
+        for (let [mark] = marks; mark !== undefined && Date.now() - mark.setMs > markMs; [mark] = marks) {
+          await purge(mark.subject, mark.revision);
+          marks.shift();
+        }
+      }),
     announce,
     isAnnounced,
     async create(record) {

@@ -18,8 +18,20 @@ export interface VerificationStore {
   isAnnounced(stored: Stored<VerificationRecord>): Promise<boolean>;
   /** Every record, as a complete and fresh answer of the store. */
   all(): Promise<VerificationRecord[]>;
+  /** How full the store is. */
+  room(): Promise<Room>;
+  /** Removes a record that is still as it was then, and tells whoever watches. Says whether it was. */
+  remove(stored: Stored<VerificationRecord>): Promise<boolean>;
+  /** Takes away what told of removals some time ago. */
+  tidy(): Promise<void>;
   /** Calls back for every write from now on, until it is stopped. A lost connection may leave some out. */
   watch(listener: (record: VerificationRecord) => void): () => void;
+}
+
+export interface Room {
+  readonly bytes: number;
+  readonly maxBytes: number;
+  readonly records: number;
 }
 
 export interface Changed extends Stored<VerificationRecord> {

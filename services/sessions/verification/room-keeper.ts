@@ -1,0 +1,50 @@
+import type { Logger } from '../../shared/log.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { startSweeping } from './sweeping.ts';
+import type { VerificationDirectory } from './verification-directory.ts';
+
+export interface RoomKeeperDeps {
+  readonly verifications: VerificationDirectory;
+  readonly everyMs: number;
+  readonly log: Logger;
+}
+
+/** Over this share room is made: a store that is full takes no status either, and what is under way could not end. */
+const full = 7 / 8;
+/** How much is left then. */
+const roomy = 3 / 4;
+/** In one sweep, so that it does not go on for minutes. */
+const mostAtOnce = 5_000;
+/** Somebody may still be about to tell of an end that was written just now. */
+const quietMs = 5_000;
+
+/**
+ * Removes the oldest records of verifications that have ended where the store is nearly full. Any number of instances may
+ * do that. Returns what ends it.
+ */
+export function keepRoom({ verifications, everyMs, log }: RoomKeeperDeps): () => void {
+  const sweep = async (isStopped: () => boolean): Promise<void> => {
+    await verifications.tidy();
+    const { bytes, maxBytes, records } = await verifications.room();
+    if (bytes <= maxBytes * full) return;
+    const wanted = Math.ceil((records * (bytes - maxBytes * roomy)) / bytes);
+    const oldest = [...verifications.all()]
+      .filter(({ value, writtenAtMs }) => isFinal(verificationOf(value).status) && Date.now() - writtenAtMs > quietMs)
+      .sort((a, b) => a.revision - b.revision)
+      .slice(0, Math.min(wanted, mostAtOnce));
+    let removed = 0;
+    for (const record of oldest) {
+      if (isStopped()) return;
+      if (await verifications.remove(record)) removed += 1;
+    }
+    log.warn(
+      { bytes, max_bytes: maxBytes, removed },
+      'the store of verifications is nearly full; its oldest records go',
+    );
+  };
+  return startSweeping({
+    ready: verifications.whenWarm(),
+    ...{ sweep, everyMs },
+    onError: (error) => log.warn({ err: error }, 'no room could be made in the store of verifications'),
+  });
+}

@@ -1,0 +1,55 @@
+import { isDeepStrictEqual } from 'node:util';
+import { create } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { VerificationRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
+import type { VerificationStore } from '../../services/shared/store/verification-store.ts';
+import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
+
+const maxBytes = 2 ** 20;
+let service: RunningService;
+let store: VerificationStore;
+
+beforeAll(async () => {
+  const env = { ASSAY_VERIFICATION_STORE_BYTES: String(maxBytes), ASSAY_JOB_SWEEP_SECONDS: '1' };
+  service = await runService({ env });
+  store = createNatsVerificationStore({ broker: service.broker, onEventLost() {} });
+});
+afterAll(() => service.stop());
+
+const record = (verificationId: string, status: VerificationStatus) =>
+  create(VerificationRecordSchema, {
+    project: 'default',
+    verification: { verificationId, status, message: 'x'.repeat(8_192) },
+  });
+const state = async () => (await service.broker.bucket('assay_verifications').status()).streamInfo.state;
+
+describe('the store of verifications', () => {
+  test('that is full loses the oldest that have ended, and takes others again', async () => {
+    await store.create(record('live', VerificationStatus.PENDING));
+    let made = 0;
+    const fill = () => store.create(record(`done-${made}`, VerificationStatus.COMPLETED)).then(() => (made += 1));
+    await expect(
+      (async () => {
+        while (made * 8_192 < 2 * maxBytes) await fill();
+      })(),
+    ).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
+    // Room is there again once the sweep has made it.
+    await expect.poll(() => fill().catch(() => undefined)).toBe(made + 1);
+    await expect.poll(async () => (await state()).bytes).toBeLessThan(maxBytes * (7 / 8));
+    expect(await store.get('default', 'live')).toBeDefined();
+    expect(await store.get('default', 'done-0')).toBeUndefined();
+    expect(await store.get('default', `done-${made - 2}`)).toBeDefined();
+    const { verifications } = clientsOf(service.transport(adminKey));
+    const listed = async () => {
+      const page = await verifications.listVerifications({ pageSize: 1_000 });
+      return page.verifications.map(({ verificationId }) => verificationId).toSorted();
+    };
+    const kept = async () => (await store.all()).map(({ verification }) => verification?.verificationId).toSorted();
+    // Both anew each time: a sweep may be at it.
+    await expect.poll(async () => isDeepStrictEqual(await listed(), await kept())).toBe(true);
+    // What told others of the removals goes too.
+    await expect.poll(async () => (await state()).messages - (await kept()).length).toBe(0);
+  });
+});
