@@ -16,7 +16,7 @@ export interface RegistrationDeps {
   readonly load: () => number;
   /** How many sandboxes wait in the warm pool, and how many when it is full. */
   readonly warm: { readonly size: number; readonly capacity: number };
-  /** Another process with this worker's id has taken over; what is here belongs to it. */
+  /** Called once: another process with this worker's id has taken over, and the records are its own from then on. */
   readonly replaced: () => void;
   readonly log: Logger;
 }
@@ -34,6 +34,7 @@ export interface Registration {
 export async function register(deps: RegistrationDeps): Promise<Registration> {
   const { store, workerId, log } = deps;
   let draining = false;
+  let replaced = false;
   let epoch = 0n;
   let stored: Stored<WorkerRecord> | undefined;
 
@@ -62,6 +63,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
   }
 
   async function beat(): Promise<void> {
+    if (replaced) return;
     const next = await store.put(record(), stored?.revision ?? 0);
     if (next !== undefined) {
       stored = next;
@@ -69,6 +71,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
     }
     const current = await store.get(workerId);
     if (current !== undefined && current.value.epoch > epoch) {
+      replaced = true;
       clearInterval(timer);
       deps.replaced();
       return;
