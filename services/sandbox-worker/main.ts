@@ -34,9 +34,10 @@ import { createWorkerVerifications } from './verification/worker-verifications.t
 import { warmKinds } from './warm-pool-setting.ts';
 
 const shutdownMs = 60_000;
+const takenOver = 'another worker has taken over this worker id';
 
-/** Ends what start began. Sandboxes are closed, or kept for the next worker. */
-type Stop = (mode: 'close' | 'keep') => Promise<void>;
+/** Ends what start began. Sandboxes are closed, kept for the next worker, or removed because they are not its own any more. */
+type Stop = (mode: 'close' | 'keep' | 'abandon') => Promise<void>;
 
 /** What a worker has before it starts. */
 interface Beginning {
@@ -144,8 +145,14 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     load: () => sandboxes.size,
     warm: pool,
     replaced() {
-      log.fatal('another worker has taken over this worker id; removing the sandboxes of this one');
-      void stop('close').then(() => process.exit(1));
+      log.fatal({ worker_id: workerId }, `${takenOver}; removing the sandboxes of this one`);
+      void stop('abandon').then(
+        () => process.exit(1),
+        (error) => {
+          log.fatal({ err: error }, 'what is left here could not all be removed');
+          process.exit(1);
+        },
+      );
     },
     log,
   });
@@ -153,7 +160,8 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
   await verifications.start();
   log.info({ address: server.address, worker_id: workerId, sandboxes: sandboxes.size }, 'ready');
 
-  async function stop(mode: 'close' | 'keep'): Promise<void> {
+  async function stop(mode: 'close' | 'keep' | 'abandon'): Promise<void> {
+    if (mode === 'abandon') records.giveUp();
     await registration.drain();
     registration.stop();
     await verifications.stop();
@@ -164,6 +172,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
       const closing = [...sandboxes.live].map(({ project, sessionId }) => sandboxes.close(project, sessionId, why));
       await Promise.allSettled(closing);
     }
+    if (mode === 'abandon') await sandboxes.abandon(takenOver);
     const error = new DomainError('SHUTTING_DOWN', 'the worker is stopping; attach again from the offsets you have');
     await sandboxes.handOver(error);
     await networks.close().catch((error) => log.error({ err: error }, 'packet rules could not be removed'));

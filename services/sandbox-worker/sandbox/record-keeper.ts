@@ -19,21 +19,35 @@ export interface RecordKeeper {
   /** Every record of this worker; rejects where the store does not answer in full. */
   mine(): Promise<SessionRecord[]>;
   owes(sessionId: string): boolean;
+  /** Another worker has them from now on: nothing is written any more, nor owed, and reading is refused. */
+  giveUp(): void;
 }
 
 export function createRecordKeeper(store: SessionStore, workerId: string, log: Logger): RecordKeeper {
   const owed = new Map<string, { project: string; events: SessionEvent[] }>();
+  let givenUp = false;
+
+  function checkOwn(): void {
+    if (givenUp) throw new DomainError('SHUTTING_DOWN', 'the sessions of this worker are not its own any more');
+  }
 
   async function write(project: string, sessionId: string, event: SessionEvent): Promise<void> {
+    if (givenUp) return;
     await store.update(project, sessionId, (record) => {
-      const session = record.session === undefined ? undefined : advance(record.session, event);
+      const session = record.session === undefined || givenUp ? undefined : advance(record.session, event);
       return session === undefined ? undefined : create(SessionRecordSchema, { ...record, session });
     });
   }
 
   return {
-    get: async (project, sessionId) => (await store.get(project, sessionId))?.value,
-    add: (record) => store.create(record),
+    async get(project, sessionId) {
+      checkOwn();
+      return (await store.get(project, sessionId))?.value;
+    },
+    async add(record) {
+      checkOwn();
+      return store.create(record);
+    },
     async put(project, sessionId, event) {
       const debt = owed.get(sessionId);
       if (debt !== undefined) {
@@ -44,6 +58,7 @@ export function createRecordKeeper(store: SessionStore, workerId: string, log: L
         await write(project, sessionId, event);
       } catch (error) {
         if (!(error instanceof DomainError)) throw error;
+        if (givenUp) return;
         log.warn({ session_id: sessionId, event: event.type, err: error }, 'a session record is owed');
         owed.set(sessionId, { project, events: [event] });
       }
@@ -57,7 +72,14 @@ export function createRecordKeeper(store: SessionStore, workerId: string, log: L
         owed.delete(sessionId);
       }
     },
-    mine: async () => (await store.ofWorker(workerId)).map(({ value }) => value),
+    async mine() {
+      checkOwn();
+      return (await store.ofWorker(workerId)).map(({ value }) => value);
+    },
     owes: (sessionId) => owed.has(sessionId),
+    giveUp() {
+      givenUp = true;
+      owed.clear();
+    },
   };
 }

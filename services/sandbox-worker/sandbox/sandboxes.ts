@@ -71,6 +71,8 @@ export interface Sandboxes {
   refresh(project: string, sessionId: string): Promise<void>;
   /** The session's container, and a way to have it stand still, for whoever takes what it has changed. */
   sealSource(project: string, sessionId: string): SealSource;
+  /** Removes every sandbox without a word in its record, which is another worker's; the records were given up before. */
+  abandon(message: string): Promise<void>;
   /** Lets go of every sandbox and leaves it running for the next worker. */
   handOver(error: DomainError): Promise<void>;
 }
@@ -78,7 +80,7 @@ export interface Sandboxes {
 export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   const { engine, images, maker, burial, meter, networks, pool, records, slots, log } = deps;
   const live = new Map<string, Sandbox>();
-  const { busy, exclusively } = createTurns();
+  const { busy, exclusively, over } = createTurns();
 
   function violated(sandbox: Sandbox, reason: string): void {
     log.warn({ session_id: sandbox.sessionId, reason }, 'a guest broke the protocol');
@@ -279,6 +281,16 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         containerId: sandbox().file.containerId,
         whileStill: (work) => exclusively(sessionId, () => whileStill(engine, sandbox(), work)),
       };
+    },
+    async abandon(message) {
+      // One that is being made is among them after its turn.
+      await over();
+      const removing = [...live.values()].map((sandbox) =>
+        exclusively(sandbox.sessionId, () => discard(sandbox, message)).catch((error) => {
+          log.error({ session_id: sandbox.sessionId, err: error }, 'a sandbox could not be removed');
+        }),
+      );
+      await Promise.all(removing);
     },
     async handOver(error) {
       const sandboxes = [...live.values()];

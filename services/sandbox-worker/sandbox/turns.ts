@@ -3,6 +3,8 @@ export interface Turns {
   /** Whether something is under way for the session, or waits. */
   busy(sessionId: string): boolean;
   exclusively<T>(sessionId: string, work: () => Promise<T>): Promise<T>;
+  /** Resolves when all that is under way or waits by now is over. */
+  over(): Promise<unknown>;
 }
 
 export function createTurns(): Turns {
@@ -18,5 +20,6 @@ export function createTurns(): Turns {
       });
       return result;
     },
+    over: () => Promise.all(last.values()),
   };
 }
