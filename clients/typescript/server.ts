@@ -36,6 +36,8 @@ export interface WorkerInfo {
 
 export interface Server {
   info(): Promise<ServerInfo>;
+  /** Gives up a worker that is gone for good: its sessions are LOST. Needs an admin key of the operator's project. */
+  forgetWorker(id: string): Promise<{ readonly sessionsLost: number }>;
 }
 
 export function createServer(transport: Transport, caller: Caller): Server {
@@ -51,6 +53,10 @@ export function createServer(transport: Transport, caller: Caller): Server {
           return { id: workerId, sessions, capacity, reachable, capabilities, warm, warmCapacity };
         }),
       };
+    },
+    async forgetWorker(workerId) {
+      const { sessionsLost } = await caller.repeatable(() => rpc.forgetWorker({ workerId }));
+      return { sessionsLost };
     },
   };
 }

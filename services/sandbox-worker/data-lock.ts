@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { ConfigError } from '../shared/config.ts';
@@ -27,4 +27,9 @@ export function workerIdOf(directory: string): string {
   const path = join(directory, 'worker-id');
   if (!existsSync(path)) writeFileSync(path, `wrk-${randomBytes(8).toString('hex')}`, { mode: 0o600 });
   return readFileSync(path, 'utf8').trim();
+}
+
+/** The id is used up: the next worker in this directory is another one. */
+export function dropWorkerId(directory: string): void {
+  rmSync(join(directory, 'worker-id'), { force: true });
 }

@@ -11,9 +11,10 @@ import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { openTracing } from '../shared/tracing.ts';
 import { createExecutionCgroups } from './cgroup/execution-cgroups.ts';
 import { type WorkerConfig, workerConfig } from './config.ts';
-import { lockDataDirectory, workerIdOf } from './data-lock.ts';
+import { dropWorkerId, lockDataDirectory, workerIdOf } from './data-lock.ts';
 import { createEngine } from './docker/docker-engine.ts';
 import { createSpoolBudget } from './execution/spool-budget.ts';
+import { checkNotForgotten } from './forgotten.ts';
 import { createArchive } from './log/archive.ts';
 import { createWorkerMetrics } from './metrics.ts';
 import { createWorkerNetworks } from './network/worker-networks.ts';
@@ -34,7 +35,6 @@ import { createWorkerVerifications } from './verification/worker-verifications.t
 import { warmKinds } from './warm-pool-setting.ts';
 
 const shutdownMs = 60_000;
-const takenOver = 'another worker has taken over this worker id';
 
 /** Ends what start began. Sandboxes are closed, kept for the next worker, or removed because they are not its own any more. */
 type Stop = (mode: 'close' | 'keep' | 'abandon') => Promise<void>;
@@ -71,6 +71,8 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
   const samples = createWorkerSamples(config, { engine, manifests, store, dataDirectory, log });
   const installation = config.ASSAY_INSTALLATION;
   const slots = createSlots(dataDirectory, guestPath);
+  const workers = createNatsWorkerStore(broker);
+  await checkNotForgotten({ workers, workerId, engine, networks, slots, installation, dataDirectory });
   const records = createRecordKeeper(sessionStore, workerId, log);
   const tracing = await openTracing('assay-sandbox-worker', process.env, log);
   const budget = createSpoolBudget(config.ASSAY_SPOOL_BYTES, log);
@@ -131,7 +133,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
   const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);
   const registration = await register({
-    store: createNatsWorkerStore(broker),
+    store: workers,
     workerId,
     address: config.ASSAY_WORKER_ADVERTISE ?? server.address,
     capacity,
@@ -144,15 +146,13 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     ],
     load: () => sandboxes.size,
     warm: pool,
-    replaced() {
-      log.fatal({ worker_id: workerId }, `${takenOver}; removing the sandboxes of this one`);
-      void stop('abandon').then(
-        () => process.exit(1),
-        (error) => {
-          log.fatal({ err: error }, 'what is left here could not all be removed');
-          process.exit(1);
-        },
-      );
+    replaced({ forgotten }) {
+      const why = forgotten ? 'the operator has forgotten this worker' : 'another worker has taken over this worker id';
+      log.fatal({ worker_id: workerId }, `${why}; removing the sandboxes of this one`);
+      void stop('abandon')
+        .then(() => forgotten && dropWorkerId(dataDirectory))
+        .catch((error) => log.fatal({ err: error }, 'what is left here could not all be removed'))
+        .then(() => process.exit(1));
     },
     log,
   });
@@ -172,7 +172,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
       const closing = [...sandboxes.live].map(({ project, sessionId }) => sandboxes.close(project, sessionId, why));
       await Promise.allSettled(closing);
     }
-    if (mode === 'abandon') await sandboxes.abandon(takenOver);
+    if (mode === 'abandon') await sandboxes.abandon('its worker has lost it to another, or was forgotten');
     const error = new DomainError('SHUTTING_DOWN', 'the worker is stopping; attach again from the offsets you have');
     await sandboxes.handOver(error);
     await networks.close().catch((error) => log.error({ err: error }, 'packet rules could not be removed'));

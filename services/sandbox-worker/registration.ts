@@ -3,6 +3,7 @@ import { type WorkerRecord, WorkerRecordSchema } from '../../gen/assay/events/v1
 import type { Logger } from '../shared/log.ts';
 import type { Stored } from '../shared/store/session-store.ts';
 import type { WorkerStore } from '../shared/store/worker-store.ts';
+import { forgotten } from './forgotten.ts';
 
 const heartbeatMs = 2_000;
 
@@ -16,8 +17,8 @@ export interface RegistrationDeps {
   readonly load: () => number;
   /** How many sandboxes wait in the warm pool, and how many when it is full. */
   readonly warm: { readonly size: number; readonly capacity: number };
-  /** Called once: another process with this worker's id has taken over, and the records are its own from then on. */
-  readonly replaced: () => void;
+  /** Called once: another process has this worker's id, or the operator has forgotten it; the records are not its own any more. */
+  readonly replaced: (by: WorkerRecord) => void;
   readonly log: Logger;
 }
 
@@ -57,6 +58,8 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
   async function takeOver(): Promise<void> {
     while (stored === undefined) {
       const current = await store.get(workerId);
+      if (current?.value.forgotten === true)
+        throw forgotten(workerId, 'start it again to have removed what it has here');
       epoch = (current?.value.epoch ?? 0n) + 1n;
       stored = await store.put(record(), current?.revision ?? 0);
     }
@@ -73,7 +76,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
     if (current !== undefined && current.value.epoch > epoch) {
       replaced = true;
       clearInterval(timer);
-      deps.replaced();
+      deps.replaced(current.value);
       return;
     }
     // Our own write was answered late, or the entry was lost: go on from what is there.

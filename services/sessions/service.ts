@@ -73,6 +73,7 @@ import { createCursors } from './validation/cursor.ts';
 import { createPageTokens } from './validation/page-token.ts';
 import { createVerificationDirectory } from './verification/verification-directory.ts';
 import { openVerifications } from './verification/verifications.ts';
+import { createWorkerForgetter } from './worker/forget-worker.ts';
 import { createSharedStreams } from './worker/shared-stream.ts';
 import { createWorkerClient } from './worker/worker-client.ts';
 import { createWorkerDirectory, workerState } from './worker/worker-directory.ts';
@@ -189,7 +190,10 @@ export async function startSessions(
       router.service(ShellService, createShellService({ sessions, target, client, tokens }));
       router.service(VerificationService, createVerificationService(verifying));
       router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
-      router.service(ServerService, createServerService(version, limits, workers));
+      router.service(
+        ServerService,
+        createServerService({ version, limits, workers, forget: createWorkerForgetter(workers, sessions, nowMs) }),
+      );
       router.service(Health, createHealthService(health, new Set(served.map(({ typeName }) => typeName))));
       router.service(ServerReflection, reflection.v1);
       router.service(ServerReflectionAlpha, reflection.v1alpha);

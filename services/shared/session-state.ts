@@ -15,6 +15,9 @@ export interface TranscriptOutcome {
   readonly message: string;
 }
 
+/** Why a session is LOST: its worker came back without it, or will not come back. */
+export type LossReason = 'SANDBOX_LOST' | 'WORKER_FORGOTTEN';
+
 /** What can happen to a session's record. */
 export type SessionEvent =
   | { type: 'building'; message: string }
@@ -22,7 +25,7 @@ export type SessionEvent =
   | { type: 'closing'; reason: string; message: string }
   | { type: 'closed'; atMs: number; transcript?: TranscriptOutcome }
   | { type: 'failed'; reason: string; message: string; atMs: number; transcript?: TranscriptOutcome }
-  | { type: 'lost'; message: string; atMs: number; transcript?: TranscriptOutcome }
+  | { type: 'lost'; reason: LossReason; message: string; atMs: number; transcript?: TranscriptOutcome }
   | { type: 'transcript'; transcript: TranscriptOutcome }
   | { type: 'paused' }
   | { type: 'resumed' };
@@ -66,9 +69,8 @@ export function advance(session: Session, event: SessionEvent): Session | undefi
       return next({ state: SessionState.FAILED, reason, message, ...ended(event.atMs, event.transcript) });
     }
     case 'lost': {
-      const { message } = event;
-      const end = ended(event.atMs, event.transcript);
-      return next({ state: SessionState.LOST, reason: 'SANDBOX_LOST', message, ...end });
+      const { reason, message } = event;
+      return next({ state: SessionState.LOST, reason, message, ...ended(event.atMs, event.transcript) });
     }
     case 'paused':
       return session.state === SessionState.READY && !session.paused ? next({ paused: true }) : undefined;

@@ -1,5 +1,7 @@
+import { create } from '@bufbuild/protobuf';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type WorkerRecord, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
 import { type Registration, register } from '../../services/sandbox-worker/registration.ts';
 import { type Broker, connectBroker } from '../../services/shared/store/broker.ts';
 import { createNatsWorkerStore } from '../../services/shared/store/nats-worker-store.ts';
@@ -20,7 +22,7 @@ afterAll(async () => {
   await nats.stop();
 });
 
-function registered(workerId: string, replaced: () => void): Promise<Registration> {
+function registered(workerId: string, replaced: (by: WorkerRecord) => void): Promise<Registration> {
   return register({
     ...{ store, workerId, replaced, address: '127.0.0.1:1', capacity: 1, capabilities: [], load: () => 0 },
     ...{ warm: { size: 0, capacity: 0 }, log: pino({ enabled: false }) },
@@ -44,4 +46,15 @@ test('a worker whose id another one has taken is told so once, and stops without
   expect((await store.get('wrk-1'))?.value).toMatchObject({ epoch: 2n, draining: true });
   first.stop();
   second.stop();
+});
+
+test('a worker that was forgotten is told so, and nobody registers under its id again', async () => {
+  const told: WorkerRecord[] = [];
+  const away = await registered('wrk-2', (by) => told.push(by));
+  const forgotten = create(WorkerRecordSchema, { workerId: 'wrk-2', epoch: 2n, forgotten: true });
+  expect(await store.put(forgotten, (await store.get('wrk-2'))?.revision ?? 0)).toBeDefined();
+  await away.drain();
+  expect(told).toEqual([forgotten]);
+  await expect(registered('wrk-2', () => {})).rejects.toMatchObject({ reason: 'WORKER_FORGOTTEN' });
+  expect((await store.get('wrk-2'))?.value).toEqual(forgotten);
 });

@@ -107,6 +107,7 @@ describe.each<Protocol>(['grpc', 'connect', 'grpc-web'])('over %s', (protocol) =
     if (fields.includes('verification_id')) {
       return expect(await denied(method, keys.stranger)).toBe('VERIFICATION_NOT_FOUND');
     }
+    if (fields.includes('worker_id')) return expect(await denied(method, keys.stranger)).toBe('SCOPE_MISSING');
     if (fields.includes('key_id')) return expect(await denied(method, keys.stranger)).toBe('KEY_NOT_FOUND');
     // What names no record: each is known here to answer for the caller's own project, or for none.
     const answered = [

@@ -53,7 +53,7 @@ export declare type GetServerInfoResponse = Message<"assay.v1.GetServerInfoRespo
   limits?: Limits | undefined;
 
   /**
-   * The live workers.
+   * The workers, also those that do not answer; not those that were forgotten.
    *
    * @generated from field: repeated assay.v1.WorkerInfo workers = 4;
    */
@@ -65,6 +65,46 @@ export declare type GetServerInfoResponse = Message<"assay.v1.GetServerInfoRespo
  * Use `create(GetServerInfoResponseSchema)` to create a new message.
  */
 export declare const GetServerInfoResponseSchema: GenMessage<GetServerInfoResponse>;
+
+/**
+ * ForgetWorkerRequest names the worker that is gone for good.
+ *
+ * @generated from message assay.v1.ForgetWorkerRequest
+ */
+export declare type ForgetWorkerRequest = Message<"assay.v1.ForgetWorkerRequest"> & {
+  /**
+   * The worker's id.
+   *
+   * @generated from field: string worker_id = 1;
+   */
+  workerId: string;
+};
+
+/**
+ * Describes the message assay.v1.ForgetWorkerRequest.
+ * Use `create(ForgetWorkerRequestSchema)` to create a new message.
+ */
+export declare const ForgetWorkerRequestSchema: GenMessage<ForgetWorkerRequest>;
+
+/**
+ * ForgetWorkerResponse tells what was given up.
+ *
+ * @generated from message assay.v1.ForgetWorkerResponse
+ */
+export declare type ForgetWorkerResponse = Message<"assay.v1.ForgetWorkerResponse"> & {
+  /**
+   * How many sessions became LOST by this call.
+   *
+   * @generated from field: uint32 sessions_lost = 1;
+   */
+  sessionsLost: number;
+};
+
+/**
+ * Describes the message assay.v1.ForgetWorkerResponse.
+ * Use `create(ForgetWorkerResponseSchema)` to create a new message.
+ */
+export declare const ForgetWorkerResponseSchema: GenMessage<ForgetWorkerResponse>;
 
 /**
  * Limits are the limits in force. A request over one of them is refused with its name.
@@ -205,7 +245,7 @@ export declare type WorkerInfo = Message<"assay.v1.WorkerInfo"> & {
 export declare const WorkerInfoSchema: GenMessage<WorkerInfo>;
 
 /**
- * ServerService tells what this server is and can do.
+ * ServerService tells what this server is and can do, and gives up workers that are gone.
  *
  * @generated from service assay.v1.ServerService
  */
@@ -219,6 +259,17 @@ export declare const ServerService: GenService<{
     methodKind: "unary";
     input: typeof GetServerInfoRequestSchema;
     output: typeof GetServerInfoResponseSchema;
+  },
+  /**
+   * ForgetWorker gives up a worker that is gone for good: its sessions become LOST (WORKER_FORGOTTEN), and should it come back, it removes what it has. Needs an admin key of
+   * the operator's project. Refused with WORKER_ALIVE while the worker renews its registration. Called again, it finishes what an earlier call could not.
+   *
+   * @generated from rpc assay.v1.ServerService.ForgetWorker
+   */
+  forgetWorker: {
+    methodKind: "unary";
+    input: typeof ForgetWorkerRequestSchema;
+    output: typeof ForgetWorkerResponseSchema;
   },
 }>;
 

@@ -9,7 +9,7 @@ import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
  * Describes the file assay/v1/server.proto.
  */
 export const file_assay_v1_server = /*@__PURE__*/
-  fileDesc("ChVhc3NheS92MS9zZXJ2ZXIucHJvdG8SCGFzc2F5LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0IocBChVHZXRTZXJ2ZXJJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIUCgxjYXBhYmlsaXRpZXMYAiADKAkSIAoGbGltaXRzGAMgASgLMhAuYXNzYXkudjEuTGltaXRzEiUKB3dvcmtlcnMYBCADKAsyFC5hc3NheS52MS5Xb3JrZXJJbmZvIpoCCgZMaW1pdHMSHAoUc2Vzc2lvbnNfcGVyX3Byb2plY3QYASABKA0SFQoNY29tbWFuZF9ieXRlcxgCIAEoDRITCgtpbnB1dF9ieXRlcxgDIAEoDRIVCg1yZXF1ZXN0X2J5dGVzGAQgASgNEhsKE3JlcXVlc3RzX3Blcl9zZWNvbmQYBSABKA0SFwoPc3RyZWFtc19wZXJfa2V5GAYgASgNEiYKA3R0bBgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIuCgtkZWZhdWx0X3R0bBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIhChl2ZXJpZmljYXRpb25zX3Blcl9wcm9qZWN0GAkgASgNIpEBCgpXb3JrZXJJbmZvEhEKCXdvcmtlcl9pZBgBIAEoCRIQCghzZXNzaW9ucxgCIAEoDRIQCghjYXBhY2l0eRgDIAEoDRIRCglyZWFjaGFibGUYBCABKAgSFAoMY2FwYWJpbGl0aWVzGAUgAygJEgwKBHdhcm0YBiABKA0SFQoNd2FybV9jYXBhY2l0eRgHIAEoDTJhCg1TZXJ2ZXJTZXJ2aWNlElAKDUdldFNlcnZlckluZm8SHi5hc3NheS52MS5HZXRTZXJ2ZXJJbmZvUmVxdWVzdBofLmFzc2F5LnYxLkdldFNlcnZlckluZm9SZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_duration]);
+  fileDesc("ChVhc3NheS92MS9zZXJ2ZXIucHJvdG8SCGFzc2F5LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0IocBChVHZXRTZXJ2ZXJJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIUCgxjYXBhYmlsaXRpZXMYAiADKAkSIAoGbGltaXRzGAMgASgLMhAuYXNzYXkudjEuTGltaXRzEiUKB3dvcmtlcnMYBCADKAsyFC5hc3NheS52MS5Xb3JrZXJJbmZvIigKE0ZvcmdldFdvcmtlclJlcXVlc3QSEQoJd29ya2VyX2lkGAEgASgJIi0KFEZvcmdldFdvcmtlclJlc3BvbnNlEhUKDXNlc3Npb25zX2xvc3QYASABKA0imgIKBkxpbWl0cxIcChRzZXNzaW9uc19wZXJfcHJvamVjdBgBIAEoDRIVCg1jb21tYW5kX2J5dGVzGAIgASgNEhMKC2lucHV0X2J5dGVzGAMgASgNEhUKDXJlcXVlc3RfYnl0ZXMYBCABKA0SGwoTcmVxdWVzdHNfcGVyX3NlY29uZBgFIAEoDRIXCg9zdHJlYW1zX3Blcl9rZXkYBiABKA0SJgoDdHRsGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC2RlZmF1bHRfdHRsGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiEKGXZlcmlmaWNhdGlvbnNfcGVyX3Byb2plY3QYCSABKA0ikQEKCldvcmtlckluZm8SEQoJd29ya2VyX2lkGAEgASgJEhAKCHNlc3Npb25zGAIgASgNEhAKCGNhcGFjaXR5GAMgASgNEhEKCXJlYWNoYWJsZRgEIAEoCBIUCgxjYXBhYmlsaXRpZXMYBSADKAkSDAoEd2FybRgGIAEoDRIVCg13YXJtX2NhcGFjaXR5GAcgASgNMrABCg1TZXJ2ZXJTZXJ2aWNlElAKDUdldFNlcnZlckluZm8SHi5hc3NheS52MS5HZXRTZXJ2ZXJJbmZvUmVxdWVzdBofLmFzc2F5LnYxLkdldFNlcnZlckluZm9SZXNwb25zZRJNCgxGb3JnZXRXb3JrZXISHS5hc3NheS52MS5Gb3JnZXRXb3JrZXJSZXF1ZXN0Gh4uYXNzYXkudjEuRm9yZ2V0V29ya2VyUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_duration]);
 
 /**
  * Describes the message assay.v1.GetServerInfoRequest.
@@ -26,21 +26,35 @@ export const GetServerInfoResponseSchema = /*@__PURE__*/
   messageDesc(file_assay_v1_server, 1);
 
 /**
+ * Describes the message assay.v1.ForgetWorkerRequest.
+ * Use `create(ForgetWorkerRequestSchema)` to create a new message.
+ */
+export const ForgetWorkerRequestSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_server, 2);
+
+/**
+ * Describes the message assay.v1.ForgetWorkerResponse.
+ * Use `create(ForgetWorkerResponseSchema)` to create a new message.
+ */
+export const ForgetWorkerResponseSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_server, 3);
+
+/**
  * Describes the message assay.v1.Limits.
  * Use `create(LimitsSchema)` to create a new message.
  */
 export const LimitsSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_server, 2);
+  messageDesc(file_assay_v1_server, 4);
 
 /**
  * Describes the message assay.v1.WorkerInfo.
  * Use `create(WorkerInfoSchema)` to create a new message.
  */
 export const WorkerInfoSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_server, 3);
+  messageDesc(file_assay_v1_server, 5);
 
 /**
- * ServerService tells what this server is and can do.
+ * ServerService tells what this server is and can do, and gives up workers that are gone.
  *
  * @generated from service assay.v1.ServerService
  */

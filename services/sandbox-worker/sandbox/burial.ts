@@ -1,7 +1,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
 import { TranscriptState } from '../../../gen/assay/v1/session_pb.js';
-import type { TranscriptOutcome } from '../../shared/session-state.ts';
+import type { LossReason, TranscriptOutcome } from '../../shared/session-state.ts';
 import type { Archive } from '../log/archive.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -15,6 +15,8 @@ export interface BurialDeps {
   readonly slots: Slots;
 }
 
+export type Ending = { type: 'closed' } | { type: 'lost'; reason: LossReason; message: string };
+
 /**
  * The end of sandboxes: everything is removed, the log is archived, the end is recorded, and the directory goes last of
  * all. A worker that dies in between finds the record or the directory, and goes on from there.
@@ -23,7 +25,7 @@ export interface Burial {
   close(sandbox: Sandbox, message: string): Promise<void>;
   fail(sandbox: Sandbox, why: { reason: string; message: string }): Promise<void>;
   /** What another worker left, or this one when the archive could not take it: its directory alone, or not even that. */
-  finish(record: SessionRecord, end?: { type: 'closed' } | { type: 'lost'; message: string }): Promise<void>;
+  finish(record: SessionRecord, end?: Ending): Promise<void>;
 }
 
 export function createBurial({ maker, records, archive, slots }: BurialDeps): Burial {

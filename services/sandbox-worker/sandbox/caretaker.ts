@@ -120,7 +120,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       }
       if (container !== undefined) await remove(container.id);
       const message = 'the worker came back without this session: its container is gone';
-      await sandboxes.finish(record, { type: 'lost', message });
+      await sandboxes.finish(record, { type: 'lost', reason: 'SANDBOX_LOST', message });
     }
   }
 

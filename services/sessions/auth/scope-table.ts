@@ -64,7 +64,7 @@ const verificationRows: Rows<typeof VerificationService> = {
   cancelVerification: 'agent',
   regradeSubmission: 'key',
 };
-const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key' };
+const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key', forgetWorker: 'admin' };
 const healthRows: Rows<typeof Health> = { check: 'nothing', watch: 'nothing' };
 const reflectionRows: Rows<typeof ServerReflection> = { serverReflectionInfo: 'key' };
 

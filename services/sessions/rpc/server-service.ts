@@ -1,15 +1,33 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { ServerService } from '../../../gen/assay/v1/server_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
+import { requireCaller } from '../auth/caller.ts';
+import { operatorProject } from '../auth/project.ts';
 import type { Limits } from '../config.ts';
+import { checkWorkerId } from '../validation/identifier.ts';
+import type { WorkerForgetter } from '../worker/forget-worker.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 
-export function createServerService(
-  version: string,
-  limits: Limits,
-  workers: WorkerDirectory,
-): ServiceImpl<typeof ServerService> {
+export interface ServerServiceDeps {
+  readonly version: string;
+  readonly limits: Limits;
+  readonly workers: WorkerDirectory;
+  readonly forget: WorkerForgetter;
+}
+
+export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof ServerService> {
+  const { version, limits, workers, forget } = deps;
   return {
+    async forgetWorker({ workerId }, context) {
+      // A worker has sessions of every project.
+      if (requireCaller(context).project !== operatorProject) {
+        const message = `only an admin key of the project ${operatorProject} forgets workers; use one`;
+        throw new DomainError('SCOPE_MISSING', message, { scope: 'admin' });
+      }
+      checkWorkerId(workerId);
+      return { sessionsLost: await forget(workerId) };
+    },
     getServerInfo() {
       const known = workers.all();
       const live = known.filter(({ reachable }) => reachable).map(({ record }) => new Set(record.capabilities));

@@ -16,6 +16,8 @@ export interface SessionDirectory {
   /** All of a project, from memory. */
   ofProject(project: string): Promise<SessionRecord[]>;
   all(): Iterable<SessionRecord>;
+  /** All of a worker, from the store. */
+  ofWorker(workerId: string): Promise<SessionRecord[]>;
   create(record: SessionRecord): Promise<SessionRecord | undefined>;
   /** Puts in a record that a worker has just written. */
   note(stored: Stored<SessionRecord>): SessionRecord;
@@ -60,6 +62,7 @@ export function createSessionDirectory(store: SessionStore, view: RecordView<Ses
     *all() {
       for (const [, seen] of view.entries()) yield seen.value;
     },
+    ofWorker: async (workerId) => (await store.ofWorker(workerId)).map(noted),
     async create(record) {
       const stored = await store.create(record);
       return stored === undefined ? undefined : noted(stored);

@@ -5,6 +5,7 @@ import { invalid, show } from './field.ts';
 
 const executionIdShape = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$/;
 const requestIdShape = /^[\x21-\x7e]{1,128}$/;
+const workerIdShape = /^[A-Za-z0-9_-]{1,64}$/;
 const keyIdShape = /^[A-Za-z0-9]{4,32}$/;
 
 export function checkSessionId(value: string): void {
@@ -37,6 +38,11 @@ export function checkProject(value: string): void {
 export function checkKeyId(value: string): void {
   if (keyIdShape.test(value)) return;
   throw invalid('key_id', `found ${show(value)}`, 'the middle part of assay_<id>_<secret>');
+}
+
+export function checkWorkerId(value: string): void {
+  if (workerIdShape.test(value)) return;
+  throw invalid('worker_id', `found ${show(value)}`, 'the id of a worker, as GetServerInfo tells it');
 }
 
 /** A well-formed id that names nothing of the caller's project. */

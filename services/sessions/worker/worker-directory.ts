@@ -14,11 +14,21 @@ export function workerState({ record, reachable }: KnownWorker): 'reachable' | '
   return record.draining ? 'draining' : 'reachable';
 }
 
+/** A worker as the store has it at this moment. */
+export interface StoredWorker extends KnownWorker {
+  readonly revision: bigint | number;
+}
+
 /** The workers, through their registrations. */
 export interface WorkerDirectory {
   find(workerId: string): Promise<KnownWorker | undefined>;
   /** From memory only: undefined where this process has not seen the worker yet. */
   peek(workerId: string): KnownWorker | undefined;
+  /** From the store; a renewal that this process had not seen counts from now. */
+  fresh(workerId: string): Promise<StoredWorker | undefined>;
+  /** Writes the registration if it is still at `revision`; false: somebody else wrote. */
+  replace(record: WorkerRecord, revision: bigint | number): Promise<boolean>;
+  /** Those that were not forgotten. */
   all(): KnownWorker[];
 }
 
@@ -46,17 +56,28 @@ export function createWorkerDirectory(deps: WorkerDirectoryDeps): WorkerDirector
     const seen = view.get(workerId);
     if (seen === undefined) return undefined;
     const silenceMs = (lostAtMs ?? now()) - Math.max(seen.seenAtMs, listeningSinceMs);
-    return { record: seen.value, reachable: silenceMs <= silentAfterMs };
+    return { record: seen.value, reachable: silenceMs <= silentAfterMs && !seen.value.forgotten };
+  };
+  const fresh = async (workerId: string): Promise<StoredWorker | undefined> => {
+    const stored = await workers.get(workerId);
+    if (stored === undefined) return undefined;
+    view.note(workerId, stored);
+    const reachable = peek(workerId)?.reachable ?? false;
+    return { record: stored.value, revision: stored.revision, reachable };
   };
   return {
     peek,
-    async find(workerId) {
-      const known = peek(workerId);
-      if (known !== undefined) return known;
-      const stored = await workers.get(workerId);
-      if (stored !== undefined) view.note(workerId, stored);
-      return peek(workerId);
+    fresh,
+    find: async (workerId) => peek(workerId) ?? fresh(workerId),
+    async replace(record, revision) {
+      const stored = await workers.put(record, revision);
+      if (stored !== undefined) view.note(record.workerId, stored);
+      return stored !== undefined;
     },
-    all: () => [...view.entries()].map(([workerId]) => peek(workerId)).filter((worker) => worker !== undefined),
+    all: () =>
+      [...view.entries()]
+        .map(([workerId]) => peek(workerId))
+        .filter((worker) => worker !== undefined)
+        .filter(({ record }) => !record.forgotten),
   };
 }

@@ -5,6 +5,7 @@ import { Code, ConnectError, type ConnectRouter, type ServiceImpl } from '@conne
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import { SampleService } from '../../../gen/assay/v1/sample_pb.js';
+import { ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
 import { VerificationService } from '../../../gen/assay/v1/verification_pb.js';
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.js';
@@ -19,6 +20,7 @@ export interface ServerDouble {
 export interface DoubleServices {
   execution?: Partial<ServiceImpl<typeof ExecutionService>>;
   session?: Partial<ServiceImpl<typeof SessionService>>;
+  server?: Partial<ServiceImpl<typeof ServerService>>;
   sample?: Partial<ServiceImpl<typeof SampleService>>;
   verification?: Partial<ServiceImpl<typeof VerificationService>>;
 }
@@ -29,6 +31,7 @@ export async function startServerDouble(services: DoubleServices, port = 0): Pro
     router.service(ExecutionService, services.execution ?? {});
     router.service(SessionService, services.session ?? {});
     router.service(SampleService, services.sample ?? {});
+    if (services.server !== undefined) router.service(ServerService, services.server);
     router.service(VerificationService, services.verification ?? {});
   };
   const server = http2.createServer(connectNodeAdapter({ routes }));

@@ -96,7 +96,7 @@ export declare type WorkerRecord = Message<"assay.events.v1.WorkerRecord"> & {
   workerId: string;
 
   /**
-   * Grows each time the worker starts. A worker that finds a newer epoch than its own has been replaced.
+   * Grows each time the worker starts, and when it is forgotten. A worker that finds a newer epoch than its own has been replaced.
    *
    * @generated from field: uint64 epoch = 2;
    */
@@ -150,6 +150,13 @@ export declare type WorkerRecord = Message<"assay.events.v1.WorkerRecord"> & {
    * @generated from field: uint32 warm_capacity = 9;
    */
   warmCapacity: number;
+
+  /**
+   * Whether the operator has given it up. Nobody registers under this id any more.
+   *
+   * @generated from field: bool forgotten = 10;
+   */
+  forgotten: boolean;
 };
 
 /**
