@@ -87,5 +87,6 @@ const advice: Readonly<Record<string, string>> = {
   WORKER_UNREACHABLE: 'assay doctor',
   STORE_UNAVAILABLE: 'assay doctor',
   KEY_NOT_FOUND: 'assay keys ls',
+  WORKER_NOT_FOUND: 'assay workers ls',
   NO_SAMPLE: 'assay run <dataset>/<sample>',
 };

@@ -13,6 +13,7 @@ import { addShellCommand } from './commands/shell.ts';
 import { addShellsCommand } from './commands/shells.ts';
 import { addTranscriptCommand } from './commands/transcript.ts';
 import { addVerifyCommand } from './commands/verify.ts';
+import { addWorkersCommand } from './commands/workers.ts';
 import type { Context } from './context.ts';
 import { exitCodeHelp } from './exit-code.ts';
 
@@ -47,6 +48,7 @@ export function createProgram(context: Context): Command {
   addVerifyCommand(program, context);
   addTranscriptCommand(program, context);
   addKeysCommand(program, context);
+  addWorkersCommand(program, context);
   addDoctorCommand(program, context);
   addInfoCommand(program, context);
   pointToHelp(program, 'assay');
