@@ -68,7 +68,10 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
       }),
     remove: () =>
       inTurn(async () => {
-        for (const each of all.toReversed()) await replace(each, '');
+        const failures: unknown[] = [];
+        // Those of one family can go although the others cannot.
+        for (const each of all.toReversed()) await replace(each, '').catch((error) => failures.push(error));
+        if (failures.length > 0) throw failures[0];
       }),
   };
 }
