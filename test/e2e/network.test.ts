@@ -290,6 +290,9 @@ test('the rules go with the last session that needs them, when the worker stops'
   expect(rulesOf(installation)).not.toBe('');
   await stack.stack.halt('worker', 'SIGTERM');
   expect(rulesOf(installation)).toBe('');
+  for (const program of ['iptables-save', 'ip6tables-save']) {
+    expect(execFileSync(program, { encoding: 'utf8' })).not.toMatch(new RegExp(`assay-${installation}(?![\\w-])`));
+  }
   await stack.stack.start('worker');
   await stack.stack.ready();
 });

@@ -34,9 +34,9 @@ export interface Networks {
   reattach(sessionId: string, network: Network | undefined, sandbox: Attachable): Promise<void>;
   /** Closes what the worker holds for the session; the rest goes with its container. */
   detach(sessionId: string): void;
-  /** Removes from the host what no sandbox needs any more. */
+  /** Removes from the host what no sandbox needs any more, also what a life before left. Rejects only where it is needed again. */
   settle(): Promise<void>;
-  /** Lets go of everything. What sandboxes that live on need stays on the host. */
+  /** Attaches nothing any more and lets go of everything. What sandboxes that live on need stays on the host. */
   close(): Promise<void>;
 }
 
@@ -59,6 +59,8 @@ export function createNetworks(deps: NetworksDeps): Networks {
   const obstacleOf = new Map<NetworkMode, string>();
   const gates = new Map<string, EgressGate>();
   const withFull = new Set<string>();
+  const attaching = new Set<Promise<void>>();
+  let closed = false;
 
   async function openGate(sessionId: string, network: Network, { pid }: Attachable): Promise<void> {
     if (door === undefined) throw notOffered(NetworkMode.EGRESS);
@@ -66,6 +68,22 @@ export function createNetworks(deps: NetworksDeps): Networks {
     const asked = network.allow.map(parseHostPattern).filter((pattern) => pattern !== undefined);
     const listener = await door.listen(pid, proxyPort);
     gates.set(sessionId, proxy.serve(listener, sessionId, [...deps.allow, ...asked]));
+  }
+
+  async function attach(sessionId: string, network: Network, sandbox: Attachable): Promise<void> {
+    const mode = modeOf(network);
+    try {
+      if (mode === NetworkMode.EGRESS) return await openGate(sessionId, network, sandbox);
+      withFull.add(sessionId);
+      if (sandbox.pid === undefined) throw new Error('its container does not run');
+      await full.attach({ resolverFile: resolverFile(sandbox.slot.runDirectory), pid: sandbox.pid });
+    } catch (error) {
+      withFull.delete(sessionId);
+      if (error instanceof DomainError) throw error;
+      log.error({ session_id: sessionId, err: error }, 'a network could not be attached');
+      const message = `the network ${NetworkMode[mode]} could not be attached: ${(error as Error).message}`;
+      throw new DomainError('ENGINE_FAILED', message);
+    }
   }
 
   return {
@@ -105,20 +123,12 @@ export function createNetworks(deps: NetworksDeps): Networks {
       };
     },
     async attach(sessionId, network, sandbox) {
-      const mode = modeOf(network);
-      if (network === undefined || mode === NetworkMode.NONE) return;
-      try {
-        if (mode === NetworkMode.EGRESS) return await openGate(sessionId, network, sandbox);
-        withFull.add(sessionId);
-        if (sandbox.pid === undefined) throw new Error('its container does not run');
-        await full.attach({ resolverFile: resolverFile(sandbox.slot.runDirectory), pid: sandbox.pid });
-      } catch (error) {
-        withFull.delete(sessionId);
-        if (error instanceof DomainError) throw error;
-        log.error({ session_id: sessionId, err: error }, 'a network could not be attached');
-        const message = `the network ${NetworkMode[mode]} could not be attached: ${(error as Error).message}`;
-        throw new DomainError('ENGINE_FAILED', message);
-      }
+      if (network === undefined || modeOf(network) === NetworkMode.NONE) return;
+      // Rules that came after the last removal would outlive the worker.
+      if (closed) throw new DomainError('SHUTTING_DOWN', 'the worker is stopping; try again');
+      const attached = attach(sessionId, network, sandbox);
+      attaching.add(attached);
+      await attached.finally(() => attaching.delete(attached));
     },
     async reattach(sessionId, network, sandbox) {
       const mode = modeOf(network);
@@ -139,9 +149,17 @@ export function createNetworks(deps: NetworksDeps): Networks {
       withFull.delete(sessionId);
     },
     async settle() {
-      if (withFull.size === 0 && offered.has(NetworkMode.FULL)) await full.remove();
+      if (withFull.size > 0) return;
+      try {
+        await full.remove();
+      } catch (error) {
+        if (offered.has(NetworkMode.FULL)) throw error;
+        log.warn({ err: error }, 'packet rules of a life before could not be looked for');
+      }
     },
     async close() {
+      closed = true;
+      await Promise.allSettled(attaching);
       for (const gate of gates.values()) gate.close();
       gates.clear();
       door?.close();

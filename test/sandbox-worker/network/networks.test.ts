@@ -116,9 +116,42 @@ test('a network that cannot be attached is an error that says so, and holds no r
   expect(happened).toEqual(['remove']);
 });
 
-test('a worker that cannot have rules on its machine does not look for any', async () => {
-  const { made, happened } = networksWith({}, { obstacle: async () => 'it needs root' });
+test.each<{ title: string; given: Partial<NetworksDeps>; broken: Partial<FullNetwork> }>([
+  { title: 'could not be tried just now', given: {}, broken: { obstacle: async () => 'iptables failed: busy' } },
+  { title: 'are not permitted any more', given: { modes: [NetworkMode.NONE] }, broken: {} },
+])('rules that a worker before left go also where new ones $title', async ({ given, broken }) => {
+  const { made, happened } = networksWith(given, broken);
   await made.ready();
   await made.settle();
-  expect(happened).toEqual([]);
+  expect(happened).toEqual(['remove']);
+});
+
+test('rules that cannot be removed stop a worker that offers the network, and no other', async () => {
+  const stuck = { remove: async () => Promise.reject(new Error('iptables-save failed: no')) };
+  const { made: offering } = networksWith({}, stuck);
+  await offering.ready();
+  await expect(offering.settle()).rejects.toThrow('iptables-save failed: no');
+  const { made: other } = networksWith({}, { ...stuck, obstacle: async () => 'iptables failed' });
+  await other.ready();
+  await other.settle();
+});
+
+test.each([
+  { title: 'keeps its rules', failure: undefined, done: [] },
+  { title: 'keeps none where it fails', failure: new Error('ip failed: no'), done: ['remove'] },
+])('what is being attached when the worker stops $title, and nothing is attached later', async ({ failure, done }) => {
+  const linked = Promise.withResolvers<void>();
+  const { made, happened } = networksWith({}, { attach: () => linked.promise });
+  await made.ready();
+  const attaching = made.attach('ses_1', network(NetworkMode.FULL), sandbox).catch((error) => error);
+  const closing = made.close();
+  if (failure === undefined) linked.resolve();
+  else linked.reject(failure);
+  await attaching;
+  await closing;
+  expect(happened).toEqual(done);
+  for (const mode of [NetworkMode.FULL, NetworkMode.EGRESS]) {
+    await expect(made.attach('ses_2', network(mode), sandbox)).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
+  }
+  expect(happened).toEqual(done);
 });

@@ -24,7 +24,7 @@ export interface FullNetwork {
   attach(container: { readonly resolverFile: string; readonly pid: number }): Promise<void>;
   /** Makes sure of the rules for a sandbox that has its link already. */
   keep(): Promise<void>;
-  /** Takes the rules away; no sandbox may be attached. */
+  /** Takes the rules away, whoever made them; no sandbox may be attached. */
   remove(): Promise<void>;
 }
 
@@ -52,6 +52,9 @@ export function createFullNetwork(deps: FullNetworkDeps): FullNetwork {
       await linkSession(link, pid);
     },
     keep: rules.ensure,
-    remove: rules.remove,
+    async remove() {
+      // Nobody else may look at the tables, or can have put any there.
+      if (process.getuid?.() === 0) await rules.remove();
+    },
   };
 }
