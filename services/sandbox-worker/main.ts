@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
 import { ConfigError, readConfig, readSecretFile } from '../shared/config.ts';
 import { DomainError } from '../shared/domain-error.ts';
@@ -35,6 +36,8 @@ import { createWorkerVerifications } from './verification/worker-verifications.t
 import { warmKinds } from './warm-pool-setting.ts';
 
 const shutdownMs = 60_000;
+/** For what is being made when the worker is told to stop. */
+const beingMadeMs = 20_000;
 
 /** Ends what start began. Sandboxes are closed, kept for the next worker, or removed because they are not its own any more. */
 type Stop = (mode: 'close' | 'keep' | 'abandon') => Promise<void>;
@@ -166,6 +169,8 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     registration.stop();
     await verifications.stop();
     await caretaker.stop();
+    // An engine that does not answer holds up nobody for long.
+    await Promise.race([sandboxes.takeNoMore(), delay(beingMadeMs, undefined, { ref: false })]);
     await pool.drain();
     if (mode === 'close') {
       const why = { reason: 'WORKER_STOPPED', message: 'its worker was stopped' };

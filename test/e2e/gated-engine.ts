@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { runDirectory } from '../run.ts';
 
 /** The engine behind a gate: while it is closed, calls wait. */
@@ -21,15 +22,22 @@ export async function createGatedEngine(engine: string): Promise<GatedEngine> {
   let gate = Promise.withResolvers<void>();
   let waiting = Promise.withResolvers<void>();
   gate.resolve();
-  const server = createServer({ allowHalfOpen: true }, async (socket) => {
+  /** Also a call on a connection that was there before waits. */
+  async function* calls(socket: Socket): AsyncGenerator<Buffer> {
+    for await (const chunk of socket) {
+      waiting.resolve();
+      await gate.promise;
+      yield chunk;
+    }
+  }
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket);
     socket.on('error', () => {}).on('close', () => sockets.delete(socket));
-    waiting.resolve();
-    await gate.promise;
     const behind = connect({ path: engine, allowHalfOpen: true });
     behind.on('error', () => socket.destroy()).on('close', () => socket.destroy());
     socket.on('close', () => behind.destroy());
-    socket.pipe(behind).pipe(socket);
+    behind.pipe(socket);
+    pipeline(calls(socket), behind).catch(() => socket.destroy());
   });
   await new Promise<void>((resolve) => server.listen(path, resolve));
   return {

@@ -71,6 +71,8 @@ export interface Sandboxes {
   refresh(project: string, sessionId: string): Promise<void>;
   /** The session's container, and a way to have it stand still, for whoever takes what it has changed. */
   sealSource(project: string, sessionId: string): SealSource;
+  /** Makes none any more, and resolves when those that are being made are there, or not. */
+  takeNoMore(): Promise<void>;
   /** Removes every sandbox without a word in its record, which is another worker's; the records were given up before. */
   abandon(message: string): Promise<void>;
   /** Lets go of every sandbox and leaves it running for the next worker. */
@@ -81,6 +83,11 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   const { engine, images, maker, burial, meter, networks, pool, records, slots, log } = deps;
   const live = new Map<string, Sandbox>();
   const { busy, exclusively, over } = createTurns();
+  let taking = true;
+
+  function checkTaking(): void {
+    if (!taking) throw new DomainError('SHUTTING_DOWN', 'the worker is stopping; try again');
+  }
 
   function violated(sandbox: Sandbox, reason: string): void {
     log.warn({ session_id: sandbox.sessionId, reason }, 'a guest broke the protocol');
@@ -185,6 +192,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     async create(project, sessionId) {
       const unprepared = await images.prepare(project, sessionId);
       await exclusively(sessionId, async () => {
+        checkTaking();
         const record = await records.get(project, sessionId);
         if (record?.session?.state !== SessionState.CREATING) return;
         const waiting = live.get(sessionId);
@@ -211,7 +219,11 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         }
       });
     },
-    takeWarm: (record) => exclusively(record.session?.sessionId ?? '', () => startWarm(record)),
+    takeWarm: (record) =>
+      exclusively(record.session?.sessionId ?? '', async () => {
+        checkTaking();
+        return startWarm(record);
+      }),
     dropUnrecorded: (sandbox) =>
       exclusively(sandbox.sessionId, async () => {
         const { project, sessionId } = sandbox;
@@ -282,9 +294,11 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         whileStill: (work) => exclusively(sessionId, () => whileStill(engine, sandbox(), work)),
       };
     },
-    async abandon(message) {
-      // One that is being made is among them after its turn.
+    async takeNoMore() {
+      taking = false;
       await over();
+    },
+    async abandon(message) {
       const removing = [...live.values()].map((sandbox) =>
         exclusively(sandbox.sessionId, () => discard(sandbox, message)).catch((error) => {
           log.error({ session_id: sandbox.sessionId, err: error }, 'a sandbox could not be removed');

@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs';
+import { create } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { SessionRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import { WorkerService } from '../../gen/assay/worker/v1/worker_pb.js';
+import { createWorkerClient } from '../../services/sessions/worker/worker-client.ts';
+import { createWorkerLinks } from '../../services/sessions/worker/worker-link.ts';
+import { type Broker, connectBroker, readBrokerAuth } from '../../services/shared/store/broker.ts';
+import { createNatsSessionStore } from '../../services/shared/store/nats-session-store.ts';
+import { createNatsWorkerStore } from '../../services/shared/store/nats-worker-store.ts';
+import { createEngineProbe } from './engine-probe.ts';
+import { createGatedEngine, type GatedEngine } from './gated-engine.ts';
+import { startTestStack, type TestStack } from './stack.ts';
+
+let engine: GatedEngine;
+let stack: TestStack;
+let broker: Broker;
+const links = createWorkerLinks();
+
+beforeAll(async () => {
+  engine = await createGatedEngine(inject('setup').dockerSocket);
+  stack = await startTestStack({ env: { worker: { ASSAY_DOCKER_SOCKET: engine.path } } });
+  const { natsUrl, natsAuthFile } = stack.stack;
+  broker = await connectBroker({ url: natsUrl, ...readBrokerAuth(natsAuthFile), name: 'test', replicas: 1 });
+});
+afterAll(async () => {
+  links.close();
+  await broker?.close();
+  engine?.open();
+  await stack?.stop();
+  engine?.end();
+});
+
+/** Asks the worker for a session, as a server does that has not heard yet that it stops. */
+async function askForSession(workerId: string, sessionId: string): Promise<unknown> {
+  const sessions = createNatsSessionStore({ broker, onEventLost() {} });
+  const session = { sessionId, workerId, state: SessionState.CREATING };
+  await sessions.create(create(SessionRecordSchema, { project: 'default', session }));
+  const address = (await createNatsWorkerStore(broker).get(workerId))?.value.address ?? '';
+  const client = createWorkerClient(links, readFileSync(stack.stack.workerTokenFile, 'utf8').trim());
+  const sandbox = { project: 'default', sessionId };
+  return client.call(address, WorkerService.method.createSandbox, sandbox, { timeoutMs: 60_000 });
+}
+
+test('a worker that closes its sessions to stop makes no new one meanwhile', async () => {
+  const late = 'ses_01h455vb4pex5vsknk084sn02q';
+  const session = await stack.client.sessions.create({});
+  const { workers } = await stack.client.server.info();
+  // A sweep that waited for the engine would be waited for before anything is closed; the next one is seconds away now.
+  engine.close();
+  await engine.called();
+  engine.open();
+  engine.close();
+  const halted = stack.stack.halt('worker', 'SIGTERM');
+  await expect.poll(async () => (await session.refresh()).state).toBe('CLOSING');
+  await expect(askForSession(workers[0]?.id ?? '', late)).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
+  engine.open();
+  await halted;
+  expect(await session.refresh()).toMatchObject({ state: 'CLOSED', reason: 'WORKER_STOPPED' });
+  await expect(createEngineProbe().containerOf(late)).rejects.toThrow('has no container');
+});
