@@ -212,11 +212,22 @@ async function main(config: WorkerConfig): Promise<void> {
   });
   const starting = start(config, { ...files, broker, workerId, dataDirectory, log });
   // Not only when it has started: a worker that is told to stop before has things to put away too.
-  closeWithGrace({ delay: shutdownMs, logger: false }, async ({ signal, err }) => {
+  const cutShort = (why: object) => log.fatal(why, 'stopping was cut short; the next start removes what is left');
+  const cuts = {
+    onTimeout: (delayMs: number) => cutShort({ delay_ms: delayMs }),
+    onSecondSignal: (signal: string) => cutShort({ signal }),
+    onSecondError: (err: unknown) => cutShort({ err }),
+  };
+  closeWithGrace({ delay: shutdownMs, logger: false, ...cuts }, async ({ signal, err }) => {
     if (err !== undefined) log.fatal({ err }, 'stopping after an error');
     else log.info({ signal }, 'stopping');
-    const stop = await starting;
-    await stop(err === undefined ? config.ASSAY_ON_STOP : 'keep');
+    try {
+      const stop = await starting;
+      await stop(err === undefined ? config.ASSAY_ON_STOP : 'keep');
+    } catch (error) {
+      cutShort({ err: error });
+      throw error;
+    }
   });
   await starting;
 }

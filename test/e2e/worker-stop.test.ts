@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
+import { typeid } from 'typeid-js';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { SessionRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
@@ -32,6 +33,14 @@ afterAll(async () => {
   engine?.end();
 });
 
+/** Right after a sweep, and seconds before the next: one that waited for the engine would be waited for before anything is closed. */
+async function closeGate(): Promise<void> {
+  engine.close();
+  await engine.called();
+  engine.open();
+  engine.close();
+}
+
 /** Asks the worker for a session, as a server does that has not heard yet that it stops. */
 async function askForSession(workerId: string, sessionId: string): Promise<unknown> {
   const sessions = createNatsSessionStore({ broker, onEventLost() {} });
@@ -44,14 +53,10 @@ async function askForSession(workerId: string, sessionId: string): Promise<unkno
 }
 
 test('a worker that closes its sessions to stop makes no new one meanwhile', async () => {
-  const late = 'ses_01h455vb4pex5vsknk084sn02q';
+  const late = typeid('ses').toString();
   const session = await stack.client.sessions.create({});
   const { workers } = await stack.client.server.info();
-  // A sweep that waited for the engine would be waited for before anything is closed; the next one is seconds away now.
-  engine.close();
-  await engine.called();
-  engine.open();
-  engine.close();
+  await closeGate();
   const halted = stack.stack.halt('worker', 'SIGTERM');
   await expect.poll(async () => (await session.refresh()).state).toBe('CLOSING');
   await expect(askForSession(workers[0]?.id ?? '', late)).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
@@ -59,4 +64,19 @@ test('a worker that closes its sessions to stop makes no new one meanwhile', asy
   await halted;
   expect(await session.refresh()).toMatchObject({ state: 'CLOSED', reason: 'WORKER_STOPPED' });
   await expect(createEngineProbe().containerOf(late)).rejects.toThrow('has no container');
+});
+
+test('a worker that is told twice to stop ends at once, says so, and leaves the rest to its next life', async () => {
+  stack.stack.start('worker');
+  const session = await stack.client.sessions.create({});
+  const before = stack.stack.restarts('worker');
+  await closeGate();
+  stack.stack.kill('worker', 'SIGTERM');
+  await expect.poll(async () => (await session.refresh()).state).toBe('CLOSING');
+  stack.stack.kill('worker', 'SIGTERM');
+  await expect.poll(() => stack.stack.restarts('worker')).toBeGreaterThan(before);
+  expect(stack.stack.lastLines('worker', 100).join('\n')).toContain('stopping was cut short');
+  engine.open();
+  await expect.poll(async () => (await session.refresh()).state).toBe('CLOSED');
+  await expect(createEngineProbe().containerOf(session.id)).rejects.toThrow('has no container');
 });
