@@ -39,8 +39,8 @@ const shutdownMs = 60_000;
 /** For what is being made when the worker is told to stop. */
 const beingMadeMs = 20_000;
 
-/** Ends what start began. Sandboxes are closed, kept for the next worker, or removed because they are not its own any more. */
-type Stop = (mode: 'close' | 'keep' | 'abandon') => Promise<void>;
+/** Ends what start began, once. Sandboxes are closed, or kept for the next worker, unless they are not its own any more. */
+type Stop = (mode: 'close' | 'keep') => Promise<void>;
 
 /** What a worker has before it starts. */
 interface Beginning {
@@ -135,6 +135,8 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
   const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
   const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);
+  let replaced = false;
+  let stopping: Promise<void> | undefined;
   const registration = await register({
     store: workers,
     workerId,
@@ -152,7 +154,9 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     replaced({ forgotten }) {
       const why = forgotten ? 'the operator has forgotten this worker' : 'another worker has taken over this worker id';
       log.fatal({ worker_id: workerId }, `${why}; removing the sandboxes of this one`);
-      void stop('abandon')
+      replaced = true;
+      records.giveUp();
+      void stop('keep')
         .then(() => forgotten && dropWorkerId(dataDirectory))
         .catch((error) => log.fatal({ err: error }, 'what is left here could not all be removed'))
         .then(() => process.exit(1));
@@ -163,8 +167,12 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
   await verifications.start();
   log.info({ address: server.address, worker_id: workerId, sandboxes: sandboxes.size }, 'ready');
 
-  async function stop(mode: 'close' | 'keep' | 'abandon'): Promise<void> {
-    if (mode === 'abandon') records.giveUp();
+  function stop(mode: 'close' | 'keep'): Promise<void> {
+    stopping ??= putAway(mode);
+    return stopping;
+  }
+
+  async function putAway(mode: 'close' | 'keep'): Promise<void> {
     await registration.drain();
     registration.stop();
     await verifications.stop();
@@ -172,12 +180,12 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     // An engine that does not answer holds up nobody for long.
     await Promise.race([sandboxes.takeNoMore(), delay(beingMadeMs, undefined, { ref: false })]);
     await pool.drain();
-    if (mode === 'close') {
+    if (replaced) await sandboxes.abandon('its worker has lost it to another, or was forgotten');
+    else if (mode === 'close') {
       const why = { reason: 'WORKER_STOPPED', message: 'its worker was stopped' };
       const closing = [...sandboxes.live].map(({ project, sessionId }) => sandboxes.close(project, sessionId, why));
       await Promise.allSettled(closing);
     }
-    if (mode === 'abandon') await sandboxes.abandon('its worker has lost it to another, or was forgotten');
     const error = new DomainError('SHUTTING_DOWN', 'the worker is stopping; attach again from the offsets you have');
     await sandboxes.handOver(error);
     await networks.close().catch((error) => log.error({ err: error }, 'packet rules could not be removed'));
