@@ -8,6 +8,8 @@ import { findProgram } from './program.mjs';
 import { step } from './progress.mjs';
 
 export const defaultSocket = '/var/run/docker.sock';
+/** What to type then: set-up does not start an engine that is not its own. */
+export const ownEngineIsDown = 'start that engine, or: unset DOCKER_HOST';
 const machineLock = '/run/assay-setup.lock';
 
 /** The socket that is to be used: the user's own where DOCKER_HOST names one. */
@@ -65,10 +67,7 @@ function refuseWhatIsNotOurs(socket) {
     );
   }
   if (process.env.DOCKER_HOST) {
-    throw new SetupFailure(
-      `the Docker engine at ${socket} (from DOCKER_HOST) does not answer`,
-      'start that engine, or: unset DOCKER_HOST',
-    );
+    throw new SetupFailure(`the Docker engine at ${socket} (from DOCKER_HOST) does not answer`, ownEngineIsDown);
   }
   if (process.getuid?.() === 0) return;
   if (findProgram('dockerd')) throw new SetupFailure('a Docker engine is installed but does not run', 'sudo dockerd &');

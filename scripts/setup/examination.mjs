@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs
 import { baseImageName, hasBaseImage } from './base-image.mjs';
 import { brokerVersion, checkBrokerUrl } from './broker.mjs';
 import { cProgramPath, cPrograms } from './c-program.mjs';
-import { engineSocket } from './engine.mjs';
+import { engineSocket, ownEngineIsDown } from './engine.mjs';
 import { createEngineApi } from './engine-api.mjs';
 import { startedEngine } from './engine-process.mjs';
 import { SetupFailure } from './failure.mjs';
@@ -68,6 +68,7 @@ async function lookAtEngine(api) {
     if (existsSync(socket) && !open(socket)) {
       return missing(`${socket} is not open to this user`, 'sudo usermod -aG docker "$USER", then log in again');
     }
+    if (process.env.DOCKER_HOST) return missing(`${socket} (from DOCKER_HOST) does not answer`, ownEngineIsDown);
     const installed = findProgram('dockerd') ? 'installed, but does not answer' : 'not installed';
     return missing(
       `${installed} (${socket})`,
@@ -92,7 +93,7 @@ async function lookAtBroker() {
 
 async function lookAtImage(api) {
   const name = baseImageName();
-  if (!api) return missing(`${name}: no engine to ask`, 'npm start');
+  if (!api) return missing(`${name}: no engine to ask`, process.env.DOCKER_HOST ? ownEngineIsDown : 'npm start');
   return (await hasBaseImage(api)) ? ok(name) : missing(`${name} is not made yet`, 'npm start');
 }
 
