@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs';
+import http2 from 'node:http2';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { grpcFrame } from '../../../services/shared/grpc-frame.ts';
+import { eventually } from '../../e2e/eventually.ts';
+import { startTestStack, type TestStack } from '../../e2e/stack.ts';
+
+const unauthenticated = '16';
+let stack: TestStack;
+let worker: http2.ClientHttp2Session;
+let token: string;
+
+beforeAll(async () => {
+  stack = await startTestStack();
+  token = readFileSync(stack.stack.workerTokenFile, 'utf8').trim();
+  worker = http2.connect(`http://${await eventually(addressOfWorker)}`);
+});
+afterAll(async () => {
+  worker?.destroy();
+  await stack?.stop();
+});
+
+function addressOfWorker(): string {
+  const ready = stack.stack.lastLines('worker').find((line) => line.includes('"msg":"ready"'));
+  if (ready === undefined) throw new Error('the worker is not ready yet');
+  return (JSON.parse(ready) as { address: string }).address;
+}
+
+/** A field that never ends: no call can do anything with it but complain, or hang up. */
+const nonsense = grpcFrame(Buffer.from([0xff]));
+
+/** The status with which the worker refuses the call, in its first headers. */
+async function statusOf(method: string, authorization: string | undefined): Promise<string> {
+  const stream = worker.request({
+    ':method': 'POST',
+    ':path': `/${WorkerService.typeName}/${method}`,
+    'content-type': 'application/grpc+proto',
+    te: 'trailers',
+    ...(authorization === undefined ? {} : { authorization }),
+  });
+  try {
+    stream.on('error', () => {});
+    stream.write(nonsense);
+    return await new Promise((resolve) => {
+      stream.once('response', (headers) => resolve(String(headers['grpc-status'])));
+      stream.once('close', () => resolve('none: it hung up'));
+    });
+  } finally {
+    stream.close(http2.constants.NGHTTP2_CANCEL);
+  }
+}
+
+/** The same length, so that it is compared to its end. */
+const wrong = (): string => `${token.slice(0, -1)}${token.endsWith('x') ? 'y' : 'x'}`;
+
+const refused: [string, () => string | undefined][] = [
+  ['no token', () => undefined],
+  ['an empty one', () => 'Bearer '],
+  ['a wrong one', () => `Bearer ${wrong()}`],
+  ['the beginning of the right one', () => `Bearer ${token.slice(0, -1)}`],
+  ['the right one and more', () => `Bearer ${token}x`],
+  ['the right one without Bearer', () => token],
+  ['the key of a client', () => `Bearer ${stack.key}`],
+];
+
+describe.each(WorkerService.methods.map(({ name, methodKind }) => ({ name, methodKind })))(
+  '$name ($methodKind) of a worker',
+  ({ name }) => {
+    test.each(refused)('is not for a caller with %s', async (_, authorization) => {
+      expect(await statusOf(name, authorization())).toBe(unauthenticated);
+    });
+
+    test('takes the right token', async () => {
+      expect(await statusOf(name, `Bearer ${token}`)).not.toBe(unauthenticated);
+    });
+  },
+);
+
+test('a path that the worker does not serve says nothing to a caller without the token either', async () => {
+  expect(await statusOf('NoSuchMethod', undefined)).toBe(unauthenticated);
+});
