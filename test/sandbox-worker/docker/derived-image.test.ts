@@ -120,7 +120,7 @@ test('a declared volume is not made a directory of the host', async () => {
 
 test('a health check of the image does not run', async () => {
   const base = baseImage();
-  const container = await host.docker.createContainer({ Image: base, Cmd: ['/bin/true'] });
+  const container = await host.docker.createContainer({ Image: base, Cmd: ['/bin/true'], Labels: host.labels });
   made.push(`assay-test/health:${host.installation}`);
   await container.commit({ repo: 'assay-test/health', tag: host.installation, changes: 'HEALTHCHECK CMD /bin/true' });
   await container.remove();

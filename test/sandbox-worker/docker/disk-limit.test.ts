@@ -64,7 +64,7 @@ test('what the engine wrote into the layer at creation is still there, with its 
   // A working directory that the image lacks is made by the engine at creation, in the layer that the disk covers.
   const base = (await host.docker.getImage(baseImage()).inspect()).Id;
   const tagged = { repo: 'assay-test/workdir', tag: host.installation };
-  const container = await host.docker.createContainer({ Image: base, Cmd: ['/bin/true'] });
+  const container = await host.docker.createContainer({ Image: base, Cmd: ['/bin/true'], Labels: host.labels });
   await container.commit({ ...tagged, changes: 'WORKDIR /made/by/engine' });
   await container.remove();
   const imageId = `${tagged.repo}:${tagged.tag}`;

@@ -20,6 +20,8 @@ export const mebibyte = 1024 * 1024;
 export interface ScratchHost {
   readonly directory: string;
   readonly installation: string;
+  /** By which the run finds a container of its own. */
+  readonly labels: Readonly<Record<string, string>>;
   readonly docker: Docker;
   engine(options?: Partial<EngineDeps>): Promise<Engine>;
   /** A slot with the FIFOs `report`, `go` and `up`, for a script in the sandbox to write and read. */
@@ -55,6 +57,7 @@ export function createScratchHost(): ScratchHost {
   // Sandboxed processes reach the slot through a bind mount, but the tests' own tools by path.
   chmodSync(directory, 0o755);
   const installation = `${runId()}-${randomBytes(6).toString('hex')}`;
+  const labels = { 'dev.assay.installation': installation };
   const docker = new Docker({ socketPath, host: undefined });
   const disks = join(directory, 'disks');
   /** One for all reports, since to find out what the host can do takes a while. */
@@ -75,7 +78,7 @@ export function createScratchHost(): ScratchHost {
     return {
       name,
       imageId,
-      labels: { 'dev.assay.installation': installation, 'dev.assay.session': name },
+      labels: { ...labels, 'dev.assay.session': name },
       secretHex: '00'.repeat(32),
       slotDirectory,
       diskDirectory: disks,
@@ -87,6 +90,7 @@ export function createScratchHost(): ScratchHost {
   return {
     directory,
     installation,
+    labels,
     docker,
     engine,
     spec,
