@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { Attack } from './attack.ts';
+import { type Attack, foolsByConftest } from './attack.ts';
 
 const path = new URL('../../docs/adversaries.md', import.meta.url).pathname;
 const head = [
@@ -12,8 +12,10 @@ export type InProcess = 'passes' | 'caught' | undefined;
 
 /** One row for each attack, as docs/adversaries.md has it. */
 export function tableOf(attacks: readonly Attack[], seen: ReadonlyMap<string, InProcess>): string[] {
-  const rows = attacks.map(({ name, does, fools, verdict }) => {
+  const rows = attacks.map((attack) => {
+    const { name, does, verdict } = attack;
     const inProcess = seen.get(name);
+    const fools = foolsByConftest(attack) ? `${attack.fools} (conftest)` : attack.fools;
     const verdicts = typeof verdict === 'string' ? verdict : verdict.join(' or ');
     return `| ${name} | ${does} | ${fools} | ${verdicts} | ${inProcess === 'passes' ? '**passes**' : (inProcess ?? '')} |`;
   });

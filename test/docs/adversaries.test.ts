@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { foolsByConftest } from '../adversary/attack.ts';
 import { attacks } from '../adversary/attacks/all.ts';
 import { documentedInProcess, documentedTable, tableOf } from '../adversary/table.ts';
 
@@ -16,4 +17,9 @@ test('the suite has the attacks that were asked for, none of them twice, and say
   for (const { name, target } of attacks) {
     if (target === 'python') expect(told.get(name), name).toBeOneOf(['passes', 'caught']);
   }
+});
+
+test('docs/adversaries.md says how many attacks fool the naive grader by their conftest alone', () => {
+  expect(attacks.filter(foolsByConftest)).toHaveLength(12);
+  expect(documentedTable().filter((row) => row.includes('(conftest)'))).toHaveLength(12);
 });
