@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { NetworkMode } from '../../gen/assay/v1/session_pb.js';
-import { hostAndPort, hostPatterns, listOf, wholeNumber } from '../shared/config.ts';
+import { hostAndPort, hostPatterns, listOf, logLevel, wholeNumber } from '../shared/config.ts';
 import { defaultFetchOptions } from './image/fetch-source.ts';
 import { type AddressRange, parseAddressRange } from './network/address-range.ts';
 import { warmPool } from './warm-pool-setting.ts';
@@ -39,7 +39,7 @@ export const workerConfig = z.object({
   ASSAY_GRADING_OUTPUT_BYTES: wholeNumber(4_096, 64 * mebibyte).prefault(String(mebibyte)),
   ASSAY_INSTALLATION: z.string('expected an id').regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 of a-z, 0-9 and -'),
   ASSAY_ON_STOP: z.enum(['close', 'keep'], 'expected close or keep').prefault('keep'),
-  ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
+  ASSAY_LOG_LEVEL: logLevel(),
   ASSAY_WARM_POOL: warmPool().prefault('base=2'),
   ASSAY_WORKER_CAPACITY: wholeNumber(1, 10_000).prefault('200'),
   ASSAY_ALLOW_UNLIMITED_DISK: z.enum(['true', 'false'], 'expected true or false').prefault('false'),

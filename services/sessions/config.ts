@@ -1,7 +1,15 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { ConfigError, hostAndPort, hostPatterns, readConfig, readSecretFile, wholeNumber } from '../shared/config.ts';
+import {
+  ConfigError,
+  hostAndPort,
+  hostPatterns,
+  logLevel,
+  readConfig,
+  readSecretFile,
+  wholeNumber,
+} from '../shared/config.ts';
 import type { HostPattern } from '../shared/host-pattern.ts';
 import { readBrokerAuth } from '../shared/store/broker.ts';
 
@@ -24,7 +32,7 @@ const schema = z.object({
   ASSAY_SAMPLE_KEEP_SECONDS: limit(3_600, 31_536_000, 2_592_000),
   ASSAY_SAMPLE_STORE_BYTES: limit(mebibyte, 2 ** 50, 2_048 * mebibyte),
   ASSAY_VERIFICATION_STORE_BYTES: limit(mebibyte, 2 ** 50, 1_024 * mebibyte),
-  ASSAY_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  ASSAY_LOG_LEVEL: logLevel(),
   ASSAY_LIMIT_SESSIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
   ASSAY_LIMIT_VERIFICATIONS_PER_PROJECT: limit(1, 1_000_000, 1_000),
   ASSAY_LIMIT_SEAL_SECONDS: limit(1, 3_600, 120),

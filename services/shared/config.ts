@@ -22,6 +22,9 @@ export class ConfigError extends Error {
   static readonly exitCode = 78;
 }
 
+/** How much a service writes to its log. */
+export const logLevel = () => z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).prefault('info');
+
 /** A whole number within bounds, from text. */
 export function wholeNumber(min: number, max: number): z.ZodType<number, string | undefined> {
   return z.coerce

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { workerConfig } from '../../services/sandbox-worker/config.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const sections = read('docs/settings.md').split(/^## /m);
@@ -13,3 +14,12 @@ test.each(['services/sessions', 'services/sandbox-worker'])(
     expect(described.toSorted()).toEqual(known.toSorted());
   },
 );
+
+test('both services are described with the same log levels, and a worker takes each of them', () => {
+  const described = sections.flatMap(
+    (text) => /^\| `ASSAY_LOG_LEVEL` \| `info` \| (`trace`.*) \|$/m.exec(text)?.[1] ?? [],
+  );
+  expect(described).toEqual([described[0], described[0]]);
+  const levels = [...(described[0]?.matchAll(/`(\w+)`/g) ?? [])].map(([, level]) => level);
+  expect(levels).toEqual(workerConfig.shape.ASSAY_LOG_LEVEL.unwrap().options);
+});
