@@ -27,7 +27,7 @@ Settings:
 /** The whole command line. */
 export function createProgram(context: Context): Command {
   const program = new Command('assay')
-    .description('Sandboxed sessions and commands that stream.')
+    .description('Sandboxed sessions with a task in them, commands that stream, and verdicts on what was done.')
     .version(ownVersion(), '-V, --version', 'print the version of this command; assay info has that of the server')
     .enablePositionalOptions()
     .exitOverride()

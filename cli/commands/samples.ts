@@ -9,7 +9,9 @@ import { type ValidateOptions, validateSamples } from '../sample-validation.ts';
 import { renderFields, renderSize, renderTable } from '../table.ts';
 
 export function addSamplesCommand(program: Command, context: Context): void {
-  const samples = program.command('samples').description('see datasets and their samples');
+  const samples = program
+    .command('samples')
+    .description('see datasets and their samples, build their images, and validate them');
   const list = samples
     .command('ls')
     .description('list the samples of all datasets, or of one')
