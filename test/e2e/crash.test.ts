@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
 import type { ChildName } from '../../scripts/stack.mjs';
@@ -19,19 +19,26 @@ interface Work<Outcome> {
   finish(): Promise<Outcome>;
 }
 
-/** Kills a service again and again, half of the time a few milliseconds after a command was sent. */
-async function killAgainAndAgain(name: ChildName, commands: Commands, others: Work<unknown>[]): Promise<void> {
+/**
+ * Kills a service again and again: a few milliseconds after a command was sent, as soon as it was sent, or at any time.
+ * Tells how many of the kills came between the sending of a command and the news that it was started.
+ */
+async function killAgainAndAgain(name: ChildName, commands: Commands, others: Work<unknown>[]): Promise<number> {
+  let amidStart = 0;
   for (let count = 0; count < kills; count++) {
     // Each kill interrupts what has got over the last: who comes back to a server that is always down gives up some time.
     await Promise.all([commands, ...others].map((work) => work.gotOn()));
     if (count % 2 === 0) {
       await commands.sent();
-      await delay(Math.random() * 6);
+      // What was sent leaves this process in its next turn, and no answer can be here that soon.
+      await (count % 4 === 0 ? nextTurn() : delay(Math.random() * 6));
     } else {
       await delay(Math.random() * 400);
     }
+    if (commands.starting) amidStart++;
     await stack.replace(name);
   }
+  return amidStart;
 }
 
 /** Tells whoever waits that something has happened. */
@@ -50,32 +57,42 @@ function createBell() {
 
 interface Commands extends Work<number> {
   sent(): Promise<unknown>;
+  /** Whether one was sent and it is not yet known that it was started. */
+  readonly starting: boolean;
 }
 
 /** Runs short commands until told to stop; each leaves a line in a file and a code of its own. */
 function runCommands(session: Session): Commands {
   let stop = false;
+  let starting = false;
   const [sent, ended] = [createBell(), createBell()];
   const work = (async () => {
     let count = 0;
     for (; !stop; count++) {
-      const run = session.run(
-        `echo ${count} >>/tmp/ran; echo out ${count}; echo err ${count} >&2; exit ${count % 100}`,
-      );
+      const script = `echo ${count} >>/tmp/ran; echo out ${count}; echo err ${count} >&2; exit ${count % 100}`;
+      const execution = session.execute(script);
+      starting = true;
+      const printed = { stdout: '', stderr: '', gaps: 0 };
+      const reading = (async () => {
+        for await (const event of execution) {
+          starting = false;
+          if (event.type === 'stdout' || event.type === 'stderr')
+            printed[event.type] += Buffer.from(event.data).toString();
+          if (event.type === 'gap') printed.gaps++;
+        }
+      })();
       sent.ring();
-      const { exitCode, reason, stdout, stderr, gaps } = await run;
-      expect([reason, exitCode, String(stdout), String(stderr), gaps]).toEqual([
-        'EXITED',
-        count % 100,
-        `out ${count}\n`,
-        `err ${count}\n`,
-        [],
-      ]);
+      await reading;
+      expect(printed).toEqual({ stdout: `out ${count}\n`, stderr: `err ${count}\n`, gaps: 0 });
+      expect(await execution.result()).toMatchObject({ reason: 'EXITED', exitCode: count % 100 });
       ended.ring();
     }
     return count;
   })();
   return {
+    get starting() {
+      return starting;
+    },
     sent: () => Promise.race([sent.rung, work]),
     gotOn: () => Promise.race([ended.rung, work]),
     finish() {
@@ -162,13 +179,14 @@ describe.each(['worker', 'sessions'] as const)(`${kills} times kill -9 of the %s
     const commands = runCommands(session);
     const lines = followLines(session);
     const input = writeInput(session);
-    await killAgainAndAgain(name, commands, [lines, input]);
+    const amidStart = await killAgainAndAgain(name, commands, [lines, input]);
     const ran = await commands.finish();
     await input.finish();
     expect(await lines.finish()).toBeGreaterThan(1_000);
     const inFile = String((await session.run('cat /tmp/ran')).stdout);
     expect(inFile).toBe(Array.from({ length: ran }, (_, index) => `${index}\n`).join(''));
     expect(stack.stack.restarts(name)).toBeGreaterThanOrEqual(kills);
+    expect(amidStart).toBeGreaterThanOrEqual(kills / 4);
     await session.close();
   });
 });
