@@ -3,10 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import type { AddressRange } from '../../../services/sandbox-worker/network/address-range.ts';
+import { tagOf } from '../../../services/sandbox-worker/network/full/packet-rules.ts';
 import { createRuleKeeper } from '../../../services/sandbox-worker/network/full/rule-keeper.ts';
 import { runDirectory, runId } from '../../run.ts';
 
 const installation = `${runId()}-keeper`;
+const chain = `ASSAY-${tagOf(installation)}-IN`;
 const sessions: AddressRange = { family: 'ipv4', address: '198.19.0.0', prefix: 16 };
 const keeper = createRuleKeeper({ installation, sessions, closed: [], nameServers: [], blocked: [] });
 
@@ -62,4 +64,16 @@ test.runIf(asRoot)('what a worker left that died between the two families is rem
   expect([rules('iptables-save').length, rules('ip6tables-save').length]).toEqual([0, 2]);
   await createRuleKeeper({ installation, sessions, closed: [], nameServers: [], blocked: [] }).remove();
   expect([...rules('iptables-save'), ...rules('ip6tables-save')]).toEqual([]);
+});
+
+test.runIf(asRoot)('rules of a worker before this one are replaced by what is wanted now', async () => {
+  await keeper.ensure();
+  const blocked: AddressRange = { family: 'ipv4', address: '198.51.100.0', prefix: 24 };
+  const next = createRuleKeeper({ installation, sessions, closed: [], nameServers: [], blocked: [blocked] });
+  const drops = () =>
+    execFileSync('iptables-save', { encoding: 'utf8' }).includes(`${chain} -d 198.51.100.0/24 -j DROP`);
+  expect(drops()).toBe(false);
+  await next.ensure();
+  expect(drops()).toBe(true);
+  expect(rules('iptables-save')).toHaveLength(6);
 });

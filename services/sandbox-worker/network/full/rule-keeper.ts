@@ -20,6 +20,8 @@ export interface RuleKeeper {
 export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
   const { installation } = spec;
   let turn: Promise<unknown> = Promise.resolve();
+  /** Whether those that are there are of this process: a worker before it may have had other settings. */
+  let own = false;
 
   /** One change at a time. */
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -59,15 +61,18 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
     },
     ensure: () =>
       inTurn(async () => {
-        const there = await runWithInput('iptables', ruleCheck(installation)).then(
-          () => true,
-          () => false,
-        );
-        if (there) return;
+        const there = () =>
+          runWithInput('iptables', ruleCheck(installation)).then(
+            () => true,
+            () => false,
+          );
+        if (own && (await there())) return;
         for (const each of all) await replace(each, wanted[each]);
+        own = true;
       }),
     remove: () =>
       inTurn(async () => {
+        own = false;
         const failures: unknown[] = [];
         // Those of one family can go although the others cannot.
         for (const each of all.toReversed()) await replace(each, '').catch((error) => failures.push(error));
