@@ -48,6 +48,7 @@ export const workerConfig = z.object({
   ASSAY_DEFAULT_DISK_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(2048 * mebibyte)),
   ASSAY_DEFAULT_PIDS: wholeNumber(8, 1_000_000).prefault('512'),
   ASSAY_OUTPUT_KEPT_BYTES: wholeNumber(4 * mebibyte, 2 ** 40).prefault(String(64 * mebibyte)),
+  ASSAY_UNREAD_BYTES_PER_SECOND: wholeNumber(mebibyte, 2 ** 50).prefault(String(256 * mebibyte)),
   ASSAY_SPOOL_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(10_240 * mebibyte)),
   ASSAY_VERIFICATION_SLOTS: wholeNumber(1, 1_000).prefault('2'),
   ASSAY_VERIFICATION_ATTEMPTS: wholeNumber(1, 100).prefault('5'),

@@ -15,6 +15,7 @@ import { type WorkerConfig, workerConfig } from './config.ts';
 import { dropWorkerId, lockDataDirectory, workerIdOf } from './data-lock.ts';
 import { createEngine } from './docker/docker-engine.ts';
 import { createSpoolBudget } from './execution/spool-budget.ts';
+import { createUnreadPace } from './execution/unread-pace.ts';
 import { checkNotForgotten } from './forgotten.ts';
 import { createArchive } from './log/archive.ts';
 import { createWorkerMetrics } from './metrics.ts';
@@ -94,6 +95,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     queuedBytes: config.ASSAY_QUEUED_BYTES_PER_SESSION,
     keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
     budget,
+    pace: createUnreadPace(config.ASSAY_UNREAD_BYTES_PER_SECOND),
     meter,
     tracing,
   };

@@ -6,12 +6,14 @@ import type { Execution } from './execution.ts';
 import type { Journal } from './journal.ts';
 import type { Nests } from './nests.ts';
 import type { SpoolBudget } from './spool-budget.ts';
+import type { UnreadPace } from './unread-pace.ts';
 
 /** What an execution needs from its sandbox. */
 export interface ExecutionHost {
   readonly sessionId: string;
   readonly journal: Journal;
   readonly budget: SpoolBudget;
+  readonly pace: UnreadPace;
   readonly meter: Meter;
   readonly tracing: Tracing | undefined;
   /** The next number between worker and guest, for this execution. */

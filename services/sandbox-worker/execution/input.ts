@@ -21,95 +21,117 @@ export interface Input {
 }
 
 export function createInput(numbered: () => bigint, wanted: boolean, send: (frame: Buffer) => void): Input {
-  let open = wanted;
-  let received = 0;
-  let written = 0;
-  let sent = 0;
-  let ended = false;
-  let waiting: Array<() => void> = [];
-  /** One writer at a time: the bytes of two would mix. */
-  let turn: Promise<unknown> = Promise.resolve();
+  return new CountedInput(numbered, wanted, send);
+}
 
-  function changed(): void {
-    const woken = waiting;
-    waiting = [];
-    for (const wake of woken) wake();
+const nobody: Promise<unknown> = Promise.resolve();
+
+/** A class, because there is one for every execution that a worker remembers. */
+class CountedInput implements Input {
+  received = 0;
+  private readonly numbered: () => bigint;
+  private readonly wanted: boolean;
+  private readonly send: (frame: Buffer) => void;
+  private unclosed: boolean;
+  private written = 0;
+  private sent = 0;
+  private ended = false;
+  private waiting: Array<() => void> | undefined;
+  /** One writer at a time: the bytes of two would mix. */
+  private turn = nobody;
+
+  constructor(numbered: () => bigint, wanted: boolean, send: (frame: Buffer) => void) {
+    this.numbered = numbered;
+    this.wanted = wanted;
+    this.send = send;
+    this.unclosed = wanted;
   }
 
-  function refuseUnlessOpen(): void {
-    if (wanted && open) return;
-    const why = wanted ? 'the program closed its input, or ended' : 'it was started without input_open';
+  get open(): boolean {
+    return this.unclosed && !this.ended;
+  }
+
+  write(offset: number, data: Uint8Array, end: boolean): Promise<number> {
+    return this.inTurn(() => this.deliver(offset, data, end));
+  }
+
+  end(): Promise<number> {
+    return this.inTurn(() => (this.open ? this.deliver(this.received, new Uint8Array(), true) : this.received));
+  }
+
+  acknowledged(received: number, written: number, ended: boolean, closed: boolean): void {
+    if (received > Math.max(this.sent, this.received) || written > received) {
+      throw new GuestViolation(`input of ${received} bytes acknowledged where ${this.sent} were sent`);
+    }
+    this.received = received;
+    this.written = written;
+    this.ended ||= ended;
+    if (closed) this.unclosed = false;
+    this.changed();
+  }
+
+  recover(received: number): void {
+    this.received = received;
+    this.sent = received;
+    this.changed();
+  }
+
+  close(): void {
+    this.unclosed = false;
+    this.changed();
+  }
+
+  private inTurn(work: () => Promise<number> | number): Promise<number> {
+    const result = this.turn.then(work);
+    this.turn = result.catch(() => {});
+    return result;
+  }
+
+  private async deliver(offset: number, data: Uint8Array, end: boolean): Promise<number> {
+    const until = offset + data.length;
+    if (this.ended && until <= this.received) return this.received;
+    this.refuseUnlessOpen();
+    if (this.ended) throw new DomainError('INPUT_NOT_OPEN', 'no input can be written: its end was given before');
+    if (offset > this.received) {
+      const message = `input at offset ${offset} would leave a hole; write at offset ${this.received}`;
+      throw new DomainError('INPUT_OFFSET', message, { next_offset: String(this.received) });
+    }
+    while (this.received < until || (end && !this.ended)) {
+      this.sendOn(offset, data, end);
+      await new Promise<void>((resolve) => {
+        this.waiting ??= [];
+        this.waiting.push(resolve);
+      });
+      // A program may end on its input before the writer hears that it was taken.
+      const taken = this.received >= until && (this.ended || !end);
+      if (!this.unclosed && !taken) this.refuseUnlessOpen();
+    }
+    return this.received;
+  }
+
+  private refuseUnlessOpen(): void {
+    if (this.wanted && this.unclosed) return;
+    const why = this.wanted ? 'the program closed its input, or ended' : 'it was started without input_open';
     throw new DomainError('INPUT_NOT_OPEN', `no input can be written: ${why}`);
   }
 
   /** Sends what the guest has room for. One that waits for its shell has no number yet, and is recovered when it has. */
-  function sendOn(offset: number, data: Uint8Array, end: boolean): void {
-    const number = numbered();
+  private sendOn(offset: number, data: Uint8Array, end: boolean): void {
+    const number = this.numbered();
     if (number === 0n) return;
     const until = offset + data.length;
-    sent = Math.max(sent, received);
-    while (sent < until && sent < written + inputWindowBytes) {
-      const to = Math.min(until, sent + pieceBytes, written + inputWindowBytes);
-      send(input(number, sent, data.subarray(sent - offset, to - offset)));
-      sent = to;
+    this.sent = Math.max(this.sent, this.received);
+    while (this.sent < until && this.sent < this.written + inputWindowBytes) {
+      const to = Math.min(until, this.sent + pieceBytes, this.written + inputWindowBytes);
+      this.send(input(number, this.sent, data.subarray(this.sent - offset, to - offset)));
+      this.sent = to;
     }
-    if (end && sent >= until) send(inputEnd(number, until));
+    if (end && this.sent >= until) this.send(inputEnd(number, until));
   }
 
-  async function deliver(offset: number, data: Uint8Array, end: boolean): Promise<number> {
-    const until = offset + data.length;
-    if (ended && until <= received) return received;
-    refuseUnlessOpen();
-    if (ended) throw new DomainError('INPUT_NOT_OPEN', 'no input can be written: its end was given before');
-    if (offset > received) {
-      const message = `input at offset ${offset} would leave a hole; write at offset ${received}`;
-      throw new DomainError('INPUT_OFFSET', message, { next_offset: String(received) });
-    }
-    while (received < until || (end && !ended)) {
-      sendOn(offset, data, end);
-      await new Promise<void>((resolve) => waiting.push(resolve));
-      // A program may end on its input before the writer hears that it was taken.
-      const taken = received >= until && (ended || !end);
-      if (!open && !taken) refuseUnlessOpen();
-    }
-    return received;
+  private changed(): void {
+    const woken = this.waiting ?? [];
+    this.waiting = undefined;
+    for (const wake of woken) wake();
   }
-
-  return {
-    get open() {
-      return open && !ended;
-    },
-    get received() {
-      return received;
-    },
-    write(offset, data, end) {
-      const result = turn.then(() => deliver(offset, data, end));
-      turn = result.catch(() => {});
-      return result;
-    },
-    end() {
-      const result = turn.then(() => (ended || !open ? received : deliver(received, new Uint8Array(), true)));
-      turn = result.catch(() => {});
-      return result;
-    },
-    acknowledged(nowReceived, nowWritten, nowEnded, nowClosed) {
-      if (nowReceived > Math.max(sent, received) || nowWritten > nowReceived) {
-        throw new GuestViolation(`input of ${nowReceived} bytes acknowledged where ${sent} were sent`);
-      }
-      received = nowReceived;
-      written = nowWritten;
-      ended ||= nowEnded;
-      if (nowClosed) open = false;
-      changed();
-    },
-    recover(nowReceived) {
-      received = nowReceived;
-      sent = nowReceived;
-      changed();
-    },
-    close() {
-      open = false;
-      changed();
-    },
-  };
 }

@@ -2,6 +2,7 @@ import type { Stream } from '../guest/frame.ts';
 import { GuestViolation } from '../guest/frame.ts';
 import { createSpool, type Spool, type SpoolDisk } from './spool.ts';
 import type { Subscription } from './subscription.ts';
+import type { UnreadPace } from './unread-pace.ts';
 
 /** A reader that is behind by more than this, and reads, slows the program down instead of losing bytes. */
 const lagLimitBytes = 8 * 1_048_576;
@@ -27,98 +28,141 @@ export interface Output {
   release(): void;
 }
 
-export function createOutput(
-  stream: Stream,
-  path: string,
-  keptBytes: number,
-  adopted: boolean,
-  readers: ReadonlySet<Subscription>,
-  sendAck: (stream: Stream, offset: number) => void,
-  disk: SpoolDisk,
-): Output {
-  const spool = createSpool(path, keptBytes, disk);
-  const lagLimit = Math.min(lagLimitBytes, Math.floor(keptBytes / 4));
-  /** Where the guest's next bytes belong; below the spool's total while it repeats itself after a reconnect. */
-  let expected = 0;
-  let acked = 0;
-  /** Whether this process has not yet heard from the guest how far an earlier one came. */
-  let unknown = adopted;
-  let hold: NodeJS.Timeout | undefined;
+/** What both streams of an execution need. */
+export interface OutputDeps {
+  /** The spool's file. */
+  readonly path: (stream: Stream) => string;
+  readonly keptBytes: number;
+  /** Whether an earlier process may have stored some of it. */
+  readonly adopted: boolean;
+  readonly readers: ReadonlySet<Subscription>;
+  readonly sendAck: (stream: Stream, offset: number) => void;
+  readonly disk: SpoolDisk;
+  readonly pace: UnreadPace;
+}
 
-  function readersWantItToWait(): boolean {
-    let waiting = false;
-    for (const reader of readers) {
-      if (reader.abandoned(stream)) continue;
-      if (spool.total - reader.cursor(stream) <= lagLimit) return false;
-      waiting = true;
-    }
-    return waiting;
+export function createOutput(stream: Stream, deps: OutputDeps): Output {
+  return new SpooledOutput(stream, deps);
+}
+
+/** A class, because there are two for every execution that a worker remembers. */
+class SpooledOutput implements Output {
+  readonly spool: Spool;
+  private readonly stream: Stream;
+  private readonly deps: OutputDeps;
+  private readonly lagLimit: number;
+  /** Where the guest's next bytes belong; below the spool's total while it repeats itself after a reconnect. */
+  private expected = 0;
+  private acked = 0;
+  /** Whether this process has not yet heard from the guest how far an earlier one came. */
+  private unknown: boolean;
+  private hold: NodeJS.Timeout | undefined;
+  private waitsForItsTurn = false;
+
+  constructor(stream: Stream, deps: OutputDeps) {
+    this.stream = stream;
+    this.deps = deps;
+    this.spool = createSpool(() => deps.path(stream), deps.keptBytes, deps.disk);
+    this.lagLimit = Math.min(lagLimitBytes, Math.floor(deps.keptBytes / 4));
+    this.unknown = deps.adopted;
   }
 
-  function holdAck(): void {
-    if (hold !== undefined) return;
-    const before = new Map([...readers].map((reader) => [reader, reader.cursor(stream)]));
-    hold = setTimeout(() => {
-      hold = undefined;
+  take(offset: number, data: Buffer): void {
+    if (offset !== this.expected) throw new GuestViolation(`output at offset ${offset}, expected ${this.expected}`);
+    this.expected += data.length;
+    const known = this.spool.total - offset;
+    if (known >= data.length) return;
+    const fresh = known > 0 ? data.subarray(known) : data;
+    this.spool.write(offset + data.length - fresh.length, fresh);
+  }
+
+  acknowledge(): void {
+    if (this.acked === this.repeated) return;
+    const readers = this.howReadersDo();
+    if (readers === 'lag') this.holdBack();
+    else if (readers === 'unread') this.tellInTurn();
+    else this.tell();
+  }
+
+  recover(sure: number): void {
+    if (this.unknown) this.spool.recover(sure);
+    else if (sure > this.acked) {
+      throw new GuestViolation(`${sure} bytes of output called acknowledged, expected ${this.acked}`);
+    }
+    this.unknown = false;
+    this.expected = sure;
+    this.acked = sure;
+  }
+
+  complete(total: number): void {
+    this.unknown = false;
+    this.expected = total;
+    this.acked = total;
+    this.spool.complete(total);
+  }
+
+  claim(logged: number): void {
+    if (!this.unknown) return;
+    this.unknown = false;
+    try {
+      this.spool.recover(logged);
+    } catch {
+      // A disk that lost it: readers of the log are told a gap.
+    }
+  }
+
+  release(): void {
+    clearTimeout(this.hold);
+    this.spool.release();
+  }
+
+  /** What is stored, and the guest has said since it connected: where it is told more than that, it skips the rest. */
+  private get repeated(): number {
+    return Math.min(this.expected, this.spool.total);
+  }
+
+  /** KEPT UP: one of them is not far behind. LAG: all who read are. UNREAD: nobody reads. */
+  private howReadersDo(): 'kept up' | 'lag' | 'unread' {
+    const { stream } = this;
+    let lag = false;
+    for (const reader of this.deps.readers) {
+      if (reader.abandoned(stream)) continue;
+      if (this.spool.total - reader.cursor(stream) <= this.lagLimit) return 'kept up';
+      lag = true;
+    }
+    return lag ? 'lag' : 'unread';
+  }
+
+  private holdBack(): void {
+    if (this.hold !== undefined) return;
+    const { stream } = this;
+    const before = new Map([...this.deps.readers].map((reader) => [reader, reader.cursor(stream)]));
+    this.hold = setTimeout(() => {
+      this.hold = undefined;
       for (const [reader, cursor] of before) {
         if (reader.cursor(stream) - cursor < progressBytes) reader.abandon(stream);
       }
-      acknowledge();
+      this.acknowledge();
     }, progressMs);
-    hold.unref();
+    this.hold.unref();
   }
 
-  function acknowledge(): void {
-    // Where the guest is told more than it has repeated, it skips the rest.
-    const stored = Math.min(expected, spool.total);
-    if (acked === stored) return;
-    if (readersWantItToWait()) {
-      holdAck();
-      return;
-    }
-    clearTimeout(hold);
-    hold = undefined;
-    acked = stored;
-    sendAck(stream, acked);
+  private tellInTurn(): void {
+    if (this.waitsForItsTurn) return;
+    this.waitsForItsTurn = true;
+    this.deps.pace.inTurn(() => {
+      this.waitsForItsTurn = false;
+      return this.tell();
+    });
   }
 
-  return {
-    spool,
-    acknowledge,
-    take(offset, data) {
-      if (offset !== expected) throw new GuestViolation(`output at offset ${offset}, expected ${expected}`);
-      expected += data.length;
-      const known = spool.total - offset;
-      if (known >= data.length) return;
-      const fresh = known > 0 ? data.subarray(known) : data;
-      const at = offset + data.length - fresh.length;
-      spool.write(at, fresh);
-    },
-    recover(sure) {
-      if (unknown) spool.recover(sure);
-      else if (sure > acked) throw new GuestViolation(`${sure} bytes of output called acknowledged, expected ${acked}`);
-      unknown = false;
-      expected = sure;
-      acked = sure;
-    },
-    complete(total) {
-      unknown = false;
-      expected = total;
-      acked = total;
-      spool.complete(total);
-    },
-    claim(logged) {
-      if (!unknown) return;
-      unknown = false;
-      try {
-        spool.recover(logged);
-      } catch {
-        // A disk that lost it: readers of the log are told a gap.
-      }
-    },
-    release() {
-      clearTimeout(hold);
-      spool.release();
-    },
-  };
+  /** Returns how many bytes that were. */
+  private tell(): number {
+    const bytes = this.repeated - this.acked;
+    clearTimeout(this.hold);
+    this.hold = undefined;
+    this.acked += bytes;
+    if (bytes > 0) this.deps.sendAck(this.stream, this.acked);
+    return bytes;
+  }
 }

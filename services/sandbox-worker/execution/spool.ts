@@ -52,171 +52,188 @@ export interface SpoolDisk {
 
 const uncounted: SpoolDisk = { grew() {}, full: () => false };
 
-export function createSpool(path: string, keptBytes: number, disk: SpoolDisk = uncounted): Spool {
-  const headBytes = Math.floor(Math.max(keptBytes, minKeptBytes) / 2);
-  const tailBytes = headBytes;
-  let fd: number | undefined;
-  let total = 0;
-  /** The ring may hold bytes up to here, so what lies a ring below is gone. */
-  let written = 0;
-  let held = 0;
-  /** What was given up, from and to; nothing while both are 0. */
-  let lostFrom = 0;
-  let lostTo = 0;
+/** `path` is asked for when there is something to write or read: most streams of most executions stay empty. */
+export function createSpool(path: () => string, keptBytes: number, disk: SpoolDisk = uncounted): Spool {
+  return new FileSpool(path, keptBytes, disk);
+}
 
-  function file(): number {
+/** A class, because there are two for every execution that a worker remembers. */
+class FileSpool implements Spool {
+  total = 0;
+  held = 0;
+  private readonly path: () => string;
+  private readonly disk: SpoolDisk;
+  private readonly headBytes: number;
+  private readonly tailBytes: number;
+  private fd: number | undefined;
+  /** The ring may hold bytes up to here, so what lies a ring below is gone. */
+  private written = 0;
+  /** What was given up, from and to; nothing while both are 0. */
+  private lostFrom = 0;
+  private lostTo = 0;
+
+  constructor(path: () => string, keptBytes: number, disk: SpoolDisk) {
+    this.path = path;
+    this.disk = disk;
+    this.headBytes = Math.floor(Math.max(keptBytes, minKeptBytes) / 2);
+    this.tailBytes = this.headBytes;
+  }
+
+  write(offset: number, data: Uint8Array): void {
+    try {
+      this.put(this.file(), offset, data);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC' || !this.disk.full()) throw error;
+      this.put(this.file(), offset, data);
+    }
+    this.total = Math.max(this.total, offset + data.length);
+    this.written = Math.max(this.written, this.total);
+    this.recount();
+  }
+
+  read(offset: number, limit: number): SpoolRead {
+    const { total, lostFrom } = this;
+    if (offset >= total) return { type: 'nothing' };
+    const to = this.gapEnd(offset);
+    if (to > offset) return { type: 'gap', from: offset, to: Math.min(to, total) };
+    const { at, run } = this.place(offset);
+    const until = offset < lostFrom ? Math.min(total, lostFrom) : total;
+    const data = takeBuffer(Math.min(run, until - offset, limit, pieceBytes));
+    const bytes = readSync(this.file(), data, 0, data.length, at);
+    if (bytes === 0) {
+      throw new Error(`the spool ${this.path()} ends at ${fstatSync(this.file()).size}, before offset ${offset}`);
+    }
+    return { type: 'data', offset, data: data.subarray(0, bytes) };
+  }
+
+  recover(sure: number): void {
+    const onDisk = sure === 0 ? 0 : fstatSync(this.file()).size;
+    if (Math.min(sure, this.headBytes + this.tailBytes) > onDisk) {
+      throw new GuestViolation(`${sure} bytes of output called stored, found ${onDisk}`);
+    }
+    this.total = sure;
+    this.written = Math.max(this.written, sure + guestRingBytes);
+    this.recount();
+  }
+
+  complete(bytes: number): void {
+    this.total = bytes;
+    this.written = bytes;
+    this.recount();
+  }
+
+  trim(keep: { head: number; tail: number }, losing: (from: number, to: number) => void): void {
+    const { total } = this;
+    const from = Math.min(keep.head, this.headBytes, this.lostTo === 0 ? total : this.lostFrom);
+    const to = Math.max(this.lostTo, total - keep.tail);
+    if (to <= from || this.held === 0) return;
+    if (from === 0 && to === total) {
+      losing(from, to);
+      this.release();
+      rmSync(this.path(), { force: true });
+    } else {
+      this.replaceWithout(from, to, losing);
+    }
+    this.lostFrom = from;
+    this.lostTo = to;
+    this.recount();
+  }
+
+  forgo(from: number, to: number): void {
+    this.lostFrom = from;
+    this.lostTo = to;
+    this.recount();
+    // That process may have ended before it did what it had recorded.
+    if (this.total > 0 && this.held === 0) rmSync(this.path(), { force: true });
+  }
+
+  release(): void {
+    if (this.fd !== undefined) closeSync(this.fd);
+    this.fd = undefined;
+  }
+
+  private file(): number {
     // O_RDWR | O_CREAT, without O_TRUNC or O_APPEND.
-    fd ??= openSync(path, 0o102, 0o600);
-    return fd;
+    this.fd ??= openSync(this.path(), 0o102, 0o600);
+    return this.fd;
   }
 
   /** The longest run from `offset` that is contiguous on disk. */
-  function place(offset: number): { at: number; run: number } {
+  private place(offset: number): { at: number; run: number } {
+    const { headBytes, tailBytes } = this;
     if (offset < headBytes) return { at: offset, run: headBytes - offset };
     const within = (offset - headBytes) % tailBytes;
     return { at: headBytes + within, run: tailBytes - within };
   }
 
-  function tailStart(): number {
-    return Math.max(headBytes, written - tailBytes);
+  private get tailStart(): number {
+    return Math.max(this.headBytes, this.written - this.tailBytes);
   }
 
   /** Where what is there begins again, at the offset or after it. */
-  function gapEnd(offset: number): number {
+  private gapEnd(offset: number): number {
+    const { lostFrom, lostTo, headBytes, tailStart } = this;
     let to = offset;
     if (to >= lostFrom && to < lostTo) to = lostTo;
-    if (to >= headBytes && to < tailStart()) to = tailStart();
+    if (to >= headBytes && to < tailStart) to = tailStart;
     return to < lostTo && to >= lostFrom ? lostTo : to;
   }
 
   /** How much of a range was not given up. */
-  function left(from: number, to: number): number {
-    return Math.max(0, Math.min(to, lostFrom) - from) + Math.max(0, to - Math.max(from, lostTo));
+  private left(from: number, to: number): number {
+    return Math.max(0, Math.min(to, this.lostFrom) - from) + Math.max(0, to - Math.max(from, this.lostTo));
   }
 
-  function recount(): void {
-    const head = left(0, Math.min(total, headBytes));
-    const tail = total > headBytes ? left(Math.max(headBytes, total - tailBytes), total) : 0;
+  private recount(): void {
+    const { total, headBytes, tailBytes } = this;
+    const head = this.left(0, Math.min(total, headBytes));
+    const tail = total > headBytes ? this.left(Math.max(headBytes, total - tailBytes), total) : 0;
     const now = Math.ceil((head + tail) / blockBytes) * blockBytes;
-    if (now === held) return;
-    const change = now - held;
-    held = now;
-    disk.grew(change);
-  }
-
-  function release(): void {
-    if (fd !== undefined) closeSync(fd);
-    fd = undefined;
+    if (now === this.held) return;
+    const change = now - this.held;
+    this.held = now;
+    this.disk.grew(change);
   }
 
   /** Puts data where its offset belongs in a file of this shape. */
-  function put(target: number, offset: number, data: Uint8Array): void {
+  private put(target: number, offset: number, data: Uint8Array): void {
     let done = 0;
     while (done < data.length) {
-      const { at, run } = place(offset + done);
+      const { at, run } = this.place(offset + done);
       done += writeSync(target, data, done, Math.min(run, data.length - done), at);
     }
   }
 
-  function read(offset: number, limit: number): SpoolRead {
-    if (offset >= total) return { type: 'nothing' };
-    const to = gapEnd(offset);
-    if (to > offset) return { type: 'gap', from: offset, to: Math.min(to, total) };
-    const { at, run } = place(offset);
-    const until = offset < lostFrom ? Math.min(total, lostFrom) : total;
-    const data = takeBuffer(Math.min(run, until - offset, limit, pieceBytes));
-    const bytes = readSync(file(), data, 0, data.length, at);
-    if (bytes === 0) throw new Error(`the spool ${path} ends at ${fstatSync(file()).size}, before offset ${offset}`);
-    return { type: 'data', offset, data: data.subarray(0, bytes) };
-  }
-
   /** Puts another file in its place, with the same bytes in the same places but for those to be lost. */
-  function replaceWithout(from: number, to: number, losing: (from: number, to: number) => void): void {
-    const copyPath = `${path}.trimmed`;
+  private replaceWithout(from: number, to: number, losing: (from: number, to: number) => void): void {
+    const copyPath = `${this.path()}.trimmed`;
     const copy = openSync(copyPath, 'w+', 0o600);
     try {
-      copyPieces(copy, from, to);
+      this.copyPieces(copy, from, to);
       losing(from, to);
-      renameSync(copyPath, path);
+      renameSync(copyPath, this.path());
     } catch (error) {
       closeSync(copy);
       rmSync(copyPath, { force: true });
       throw error;
     }
-    release();
-    fd = copy;
+    this.release();
+    this.fd = copy;
   }
 
-  function copyPieces(copy: number, from: number, to: number): void {
+  private copyPieces(copy: number, from: number, to: number): void {
+    const { total } = this;
     // A hole takes no space, and keeps the size what recovery expects.
-    ftruncateSync(copy, fstatSync(file()).size);
+    ftruncateSync(copy, fstatSync(this.file()).size);
     for (let at = from === 0 ? to : 0; at < total; ) {
-      const found = read(at, at < from ? from - at : total - at);
+      const found = this.read(at, at < from ? from - at : total - at);
       if (found.type === 'nothing') break;
       if (found.type === 'data') {
-        put(copy, at, found.data);
+        this.put(copy, at, found.data);
         returnBuffer(found.data);
       }
       at = found.type === 'data' ? at + found.data.length : found.to;
       if (at >= from && at < to) at = to;
     }
   }
-
-  return {
-    get total() {
-      return total;
-    },
-    get held() {
-      return held;
-    },
-    write(offset, data) {
-      try {
-        put(file(), offset, data);
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC' || !disk.full()) throw error;
-        put(file(), offset, data);
-      }
-      total = Math.max(total, offset + data.length);
-      written = Math.max(written, total);
-      recount();
-    },
-    read,
-    recover(sure) {
-      const onDisk = sure === 0 ? 0 : fstatSync(file()).size;
-      if (Math.min(sure, headBytes + tailBytes) > onDisk) {
-        throw new GuestViolation(`${sure} bytes of output called stored, found ${onDisk}`);
-      }
-      total = sure;
-      written = Math.max(written, sure + guestRingBytes);
-      recount();
-    },
-    complete(bytes) {
-      total = bytes;
-      written = bytes;
-      recount();
-    },
-    trim(keep, losing) {
-      const from = Math.min(keep.head, headBytes, lostTo === 0 ? total : lostFrom);
-      const to = Math.max(lostTo, total - keep.tail);
-      if (to <= from || held === 0) return;
-      if (from === 0 && to === total) {
-        losing(from, to);
-        release();
-        rmSync(path, { force: true });
-      } else {
-        replaceWithout(from, to, losing);
-      }
-      lostFrom = from;
-      lostTo = to;
-      recount();
-    },
-    forgo(from, to) {
-      lostFrom = from;
-      lostTo = to;
-      recount();
-      // That process may have ended before it did what it had recorded.
-      if (total > 0 && held === 0) rmSync(path, { force: true });
-    },
-    release,
-  };
 }

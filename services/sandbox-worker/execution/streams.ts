@@ -15,17 +15,11 @@ export class Streams {
   constructor(spec: ExecutionSpec, adopted: boolean, host: ExecutionHost, number: () => bigint, holder: Holding) {
     const acknowledge = (stream: Stream, offset: number) => host.send(ack(number(), stream, offset));
     const disk = { grew: (bytes: number) => host.budget.grew(holder, bytes), full: () => host.budget.full() };
-    const output = (stream: Stream): Output =>
-      createOutput(
-        stream,
-        host.spoolPath(spec.number, stream),
-        spec.keptBytes,
-        adopted,
-        this.readers,
-        acknowledge,
-        disk,
-      );
-    this.outputs = { 1: output(1), 2: output(2) };
+    const deps = {
+      path: (stream: Stream) => host.spoolPath(spec.number, stream),
+      ...{ keptBytes: spec.keptBytes, adopted, readers: this.readers, sendAck: acknowledge, disk, pace: host.pace },
+    };
+    this.outputs = { 1: createOutput(1, deps), 2: createOutput(2, deps) };
   }
 
   spool(stream: Stream): Spool {

@@ -11,6 +11,7 @@ import type { ExecutionHost } from '../execution/execution-spec.ts';
 import { createExecutions, type ExecutionLimits, type Executions } from '../execution/executions.ts';
 import { type Journal, openJournal } from '../execution/journal.ts';
 import type { SpoolBudget } from '../execution/spool-budget.ts';
+import type { UnreadPace } from '../execution/unread-pace.ts';
 import { type GuestLink, listenForGuest } from '../guest/link.ts';
 import { createSessionLog, type SessionLog } from '../log/session-log.ts';
 import type { CompleteLog } from '../log/transcript.ts';
@@ -22,6 +23,7 @@ export interface SandboxLimits extends ExecutionLimits {
   readonly keptBytes: number;
   /** What all of them share of the disk for output. */
   readonly budget: SpoolBudget;
+  readonly pace: UnreadPace;
   readonly meter: Meter;
   readonly tracing: Tracing | undefined;
 }
@@ -182,6 +184,7 @@ function executionsOf(
       },
       journal,
       budget: limits.budget,
+      pace: limits.pace,
       meter: limits.meter,
       tracing: limits.tracing,
       spoolPath: slot.spoolPath,

@@ -9,6 +9,7 @@ const directory = mkdtempSync(join(runDirectory(), 'spool-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 let files = 0;
 const path = () => join(directory, String(files++));
+const always = (file: string) => () => file;
 const mebibyte = 1_048_576;
 
 function readAll(spool: Spool): { data: Buffer; gaps: [number, number][] } {
@@ -33,7 +34,7 @@ function fill(spool: Spool, data: Buffer): void {
 
 describe('a spool', () => {
   test('gives back every byte below its cap', () => {
-    const spool = createSpool(path(), minKeptBytes);
+    const spool = createSpool(always(path()), minKeptBytes);
     const data = randomBytes(minKeptBytes);
     fill(spool, data);
     const read = readAll(spool);
@@ -43,7 +44,7 @@ describe('a spool', () => {
   });
 
   test('keeps the head and the tail of what outgrows it and tells the gap between', () => {
-    const spool = createSpool(path(), minKeptBytes);
+    const spool = createSpool(always(path()), minKeptBytes);
     const data = randomBytes(minKeptBytes * 3 + 12_345);
     fill(spool, data);
     const half = minKeptBytes / 2;
@@ -55,7 +56,7 @@ describe('a spool', () => {
   });
 
   test('takes the same bytes twice without harm', () => {
-    const spool = createSpool(path(), minKeptBytes);
+    const spool = createSpool(always(path()), minKeptBytes);
     const data = randomBytes(mebibyte);
     fill(spool, data);
     spool.write(500_000, data.subarray(500_000, 600_000));
@@ -66,12 +67,12 @@ describe('a spool', () => {
   test('taken up by another process never gives bytes that a crash may have overwritten', () => {
     const file = path();
     const data = randomBytes(minKeptBytes * 2);
-    const before = createSpool(file, minKeptBytes);
+    const before = createSpool(() => file, minKeptBytes);
     fill(before, data);
     before.release();
     // The guest had heard of all but the last 700,000 bytes, which are on disk already.
     const sure = data.length - 700_000;
-    const after = createSpool(file, minKeptBytes);
+    const after = createSpool(() => file, minKeptBytes);
     after.recover(sure);
     const read = readAll(after);
     const [gap] = read.gaps;
@@ -86,14 +87,14 @@ describe('a spool', () => {
   });
 
   test('refuses a guest that calls more stored than there is on disk', () => {
-    const spool = createSpool(path(), minKeptBytes);
+    const spool = createSpool(always(path()), minKeptBytes);
     expect(() => spool.recover(5)).toThrow('5 bytes of output called stored, found 0');
     spool.release();
   });
 
   test('that is given up tells one gap for all it had, and takes nothing of the disk', () => {
     const file = path();
-    const spool = createSpool(file, minKeptBytes);
+    const spool = createSpool(() => file, minKeptBytes);
     const data = randomBytes(minKeptBytes * 2);
     fill(spool, data);
     const lost: [number, number][] = [];
@@ -111,7 +112,7 @@ describe('a spool', () => {
       const grew = (bytes: number) => {
         held += bytes;
       };
-      const spool = createSpool(file, minKeptBytes, { grew, full: () => false });
+      const spool = createSpool(() => file, minKeptBytes, { grew, full: () => false });
       const data = randomBytes(size * mebibyte + 3 * mebibyte);
       const before = size * mebibyte;
       fill(spool, data.subarray(0, before));
@@ -139,7 +140,7 @@ describe('a spool', () => {
   test('that could not record a trim is whole, and leaves no half-made copy', () => {
     const file = path();
     const data = randomBytes(3 * mebibyte);
-    const spool = createSpool(file, minKeptBytes);
+    const spool = createSpool(() => file, minKeptBytes);
     fill(spool, data);
     const descriptors = () => readdirSync('/proc/self/fd').length;
     const before = descriptors();
@@ -156,7 +157,7 @@ describe('a spool', () => {
   test('whose worker died between recording a trim and doing it reads as if it were done', () => {
     const file = path();
     const data = randomBytes(3 * mebibyte);
-    const before = createSpool(file, minKeptBytes);
+    const before = createSpool(() => file, minKeptBytes);
     fill(before, data);
     const lost: [number, number] = [0, 0];
     before.trim({ head: 1_000, tail: 1_000_000 }, (from, to) => {
@@ -165,7 +166,7 @@ describe('a spool', () => {
     });
     before.release();
     for (const each of [file, `${file}.untouched`]) {
-      const after = createSpool(each, minKeptBytes);
+      const after = createSpool(() => each, minKeptBytes);
       after.forgo(...lost);
       after.recover(data.length);
       const read = readAll(after);
@@ -191,7 +192,7 @@ describe('a spool', () => {
         return true;
       },
     };
-    const spool = createSpool(full, minKeptBytes, disk);
+    const spool = createSpool(() => full, minKeptBytes, disk);
     spool.write(0, Buffer.from('hello'));
     expect([asked.length, readAll(spool).data.toString()]).toEqual([1, 'hello']);
     spool.release();

@@ -7,6 +7,7 @@ import type { Execution } from '../../../services/sandbox-worker/execution/execu
 import { createExecutions, type Executions } from '../../../services/sandbox-worker/execution/executions.ts';
 import { type Journal, openJournal } from '../../../services/sandbox-worker/execution/journal.ts';
 import { createSpoolBudget } from '../../../services/sandbox-worker/execution/spool-budget.ts';
+import { createUnreadPace } from '../../../services/sandbox-worker/execution/unread-pace.ts';
 import type { GuestExit } from '../../../services/sandbox-worker/guest/frame.ts';
 import { createLog } from '../../../services/shared/log.ts';
 import { runDirectory } from '../../run.ts';
@@ -59,6 +60,7 @@ export function createStandInSandbox(): StandInSandbox {
     {
       sessionId: 'ses_stand_in',
       journal,
+      pace: createUnreadPace(1_073_741_824),
       budget: createSpoolBudget(1_073_741_824, createLog('test', 'silent')),
       meter: {
         outputBytes: { 1: 0, 2: 0 },

@@ -42,7 +42,7 @@ export function writeLog(directory: string): WrittenLog {
     journal,
     source: { path, execution: (number) => executions.get(number) },
     start(number, summary = `command ${number}`) {
-      const spool = (stream: Stream) => createSpool(join(directory, `${number}.${stream}`), minKeptBytes);
+      const spool = (stream: Stream) => createSpool(() => join(directory, `${number}.${stream}`), minKeptBytes);
       const spools = { 1: spool(1), 2: spool(2) };
       executions.set(number, {
         id: `e${number}`,
