@@ -23,7 +23,7 @@ export interface Surroundings {
 }
 
 /** The engine goes on for a while after it has answered; that is neither's time. */
-const settleMs = 250;
+export const settle = (): Promise<void> => delay(250);
 
 export type Bench = (around: Surroundings) => Promise<Measured>;
 
@@ -38,7 +38,7 @@ export async function alternate(
   for (let round = 0; round < rounds; round++) {
     for (let count = 0; count < each.ours; count++) times.ours.push(await timed(ours));
     for (let count = 0; count < each.reference; count++) times.reference.push(await timed(reference));
-    await delay(settleMs);
+    await settle();
   }
   return { ours: median(times.ours), reference: median(times.reference), samples: times.ours.length };
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { type Bench, fasterIsMore, median, timed } from './measured.ts';
+import { type Bench, fasterIsMore, median, settle, timed } from './measured.ts';
 
 const bytes = 1_073_741_824;
 const rounds = 5;
@@ -27,6 +27,7 @@ export const output: Bench = async ({ session, container, setup }) => {
   for (let round = 0; round < rounds; round++) {
     rates.ours.push(rate(await timed(ours)));
     rates.reference.push(rate(await timed(reference)));
+    await settle();
   }
   return fasterIsMore('MB/s', median(rates.ours), median(rates.reference), rounds);
 };
