@@ -77,6 +77,7 @@ import { createWorkerForgetter } from './worker/forget-worker.ts';
 import { createSharedStreams } from './worker/shared-stream.ts';
 import { createWorkerClient } from './worker/worker-client.ts';
 import { createWorkerDirectory, workerState } from './worker/worker-directory.ts';
+import { createWorkerLines } from './worker/worker-line.ts';
 import { createWorkerLinks } from './worker/worker-link.ts';
 
 /** The running service. */
@@ -118,6 +119,7 @@ export async function startSessions(
   const links = createWorkerLinks();
   const client = createWorkerClient(links, config.workerToken);
   const shared = createSharedStreams(links, config.workerToken);
+  const openLine = createWorkerLines(links, config.workerToken);
   const { sessions, workers, keys, keyView } = records;
   const { nowMs } = clock;
   const tokens = createPageTokens(config.workerToken);
@@ -135,7 +137,7 @@ export async function startSessions(
   const { createMs, buildMs } = limits;
   const start = createSandboxStart({ sessions, workers, client, createMs, buildMs, nowMs });
   const target = createExecutionTarget(sessions, workers);
-  const streams = createExecutionStreams({ sessions, target, client, shared, limits });
+  const streams = createExecutionStreams({ sessions, target, client, openLine, shared, limits });
 
   const verifying = openVerifications({
     ...{ broker, sessions, workers, client, target, tokens, limits, nowMs, log },

@@ -12,6 +12,27 @@ export function grpcFrame(message: Uint8Array): Buffer {
   return Buffer.concat([grpcPrefix(message.length), message]);
 }
 
+/** What marks the frame with which an answer of gRPC-Web ends. */
+export const trailersFlag = 0x80;
+
+/** Trailers in the body, as gRPC-Web has them. */
+export function trailersFrame(trailers: Readonly<Record<string, string>>): Buffer {
+  const lines = Object.entries(trailers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const frame = grpcFrame(Buffer.from(lines.join('')));
+  frame[0] = trailersFlag;
+  return frame;
+}
+
+/** The other half of trailersFrame, without the prefix. */
+export function readTrailers(text: string): Record<string, string> {
+  const trailers: Record<string, string> = {};
+  for (const line of text.split('\r\n')) {
+    const colon = line.indexOf(':');
+    if (colon > 0) trailers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+  }
+  return trailers;
+}
+
 /** Collects the chunks of a stream into messages. Throws a RangeError for a message over the limit or a compressed one. */
 export function createGrpcFrameReader(limitBytes: number): { push(chunk: Buffer): Buffer[]; readonly pending: number } {
   /** What of it is filled belongs to a message that is not whole. */

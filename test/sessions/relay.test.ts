@@ -199,6 +199,53 @@ describe.each(ways)('over %s on HTTP/%s', (protocol, httpVersion) => {
   });
 });
 
+describe.each(ways)('attaching over %s on HTTP/%s', (protocol, httpVersion) => {
+  const events = (signal = new AbortController().signal) =>
+    clientsOf(service.transport(adminKey, protocol, httpVersion)).executions.attach(
+      { sessionId, executionId: 'x' },
+      { signal },
+    );
+  const attach = async (): Promise<void> => {
+    for await (const _ of events());
+  };
+
+  test.each([
+    ['before the first event', false],
+    ['in mid-stream', true],
+  ])("the worker's error arrives %s with its reason and words", async (_when, late) => {
+    worker.attach = async (_request, stream) => {
+      if (late) await stream.event(started);
+      throw new DomainError('SANDBOX_LOST', 'it is gone: 50% of “ünicode”', { execution_id: 'x' });
+    };
+    const error = await attach().catch((e) => e);
+    expect(reasonOf(error)).toBe('SANDBOX_LOST');
+    expect(metadataOf(error)).toEqual({ execution_id: 'x' });
+    expect(ConnectError.from(error).rawMessage).toBe('it is gone: 50% of “ünicode”');
+  });
+
+  test('a worker that breaks off is told from an end, with what is needed to attach again', async () => {
+    worker.attach = async (_request, stream) => {
+      await stream.event(started);
+      worker.breakConnections();
+    };
+    const error = await attach().catch((e) => e);
+    expect(reasonOf(error)).toBe('WORKER_UNREACHABLE');
+    expect(metadataOf(error)).toMatchObject({ session_id: sessionId, execution_id: 'x' });
+  });
+
+  test('a client that goes away lets go of the worker', async () => {
+    const closed = Promise.withResolvers<void>();
+    worker.attach = async (_request, stream) => {
+      stream.left.then(closed.resolve);
+      await stream.event(started);
+    };
+    const abort = new AbortController();
+    for await (const _ of events(abort.signal)) break;
+    abort.abort();
+    await closed.promise;
+  });
+});
+
 describe('a slow reader', () => {
   const chunk = Buffer.alloc(65_536, 'x');
   const chunks = 512;

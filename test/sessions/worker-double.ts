@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { createServer as createLineServer } from 'node:http';
 import {
   createServer,
   Http2ServerRequest,
@@ -6,7 +7,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import {
   create,
   type DescMessage,
@@ -31,8 +32,11 @@ import {
   ExecuteManyRequestSchema,
   ExecuteManyResponseSchema,
   ExecuteRequestSchema,
+  type AttachRequest as WorkerAttachRequest,
   WorkerService,
 } from '../../gen/assay/worker/v1/worker_pb.js';
+import { type Carrier, carryOnLine, carryOnStream, refuseLine } from '../../services/sandbox-worker/server/carrier.ts';
+import { createConnectionRouter } from '../../services/shared/connection-router.ts';
 import { createGrpcFrameReader, grpcFrame } from '../../services/shared/grpc-frame.ts';
 import { toConnectError, toTrailers } from '../../services/shared/rpc-error.ts';
 import { advance, type SessionEvent } from '../../services/shared/session-state.ts';
@@ -86,7 +90,7 @@ export interface WorkerDoubleOptions {
 export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<WorkerDouble> {
   const { workerId, sessions, workers } = options;
   const heard: string[] = [];
-  const connections = new Set<ServerHttp2Session>();
+  const connections = new Set<Socket>();
   let stored: Stored<WorkerRecord> | undefined;
   let registration = { capacity: 100, sessions: 0, draining: false, capabilities: ['verification', 'fork'] };
 
@@ -151,13 +155,9 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
     ],
     acceptCompression: [],
   });
-  const server = createServer({ settings: { initialWindowSize: 1_048_576 } });
-  server.on('session', (session) => {
-    connections.add(session);
-    session.on('error', () => {});
-    session.once('close', () => connections.delete(session));
-  });
-  server.on('stream', (stream, headers, _flags, raw) => {
+  const http2 = createServer({ settings: { initialWindowSize: 1_048_576 } });
+  http2.on('session', (session: ServerHttp2Session) => session.on('error', () => {}));
+  http2.on('stream', (stream, headers, _flags, raw) => {
     stream.on('error', () => {});
     if (headers.authorization !== `Bearer ${options.token}`) {
       stream.respond(
@@ -169,7 +169,9 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
     const path = headers[':path'] ?? '';
     if (path.endsWith('/Execute')) {
       heard.push('Execute');
-      serve(stream, ExecuteRequestSchema, ({ request }, events) => double.execute(request as ExecuteRequest, events));
+      serve(stream, ExecuteRequestSchema, onStream(stream), ({ request }, events) =>
+        double.execute(request as ExecuteRequest, events),
+      );
     } else if (path.endsWith('/ExecuteMany')) {
       serveShared(stream, (request, events) => {
         heard.push('Execute');
@@ -177,13 +179,34 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
       });
     } else if (path.endsWith('/Attach')) {
       heard.push('Attach');
-      serve(stream, AttachRequestSchema, ({ request }, events) => double.attach(request as AttachRequest, events));
+      serve(stream, AttachRequestSchema, onStream(stream), attached);
     } else {
       adapter(
         new Http2ServerRequest(stream, headers, {}, raw as unknown as readonly string[]),
         new Http2ServerResponse(stream),
       );
     }
+  });
+  const attached = ({ request }: WorkerAttachRequest, events: DoubleStream): Promise<void> =>
+    double.attach(request as AttachRequest, events);
+  const lines = createLineServer((request, response) => {
+    response.on('error', () => {});
+    if (request.headers.authorization !== `Bearer ${options.token}`) {
+      refuseLine(response, { 'grpc-status': '16' });
+      return;
+    }
+    heard.push('Attach');
+    const events = doubleStream(
+      () => carryOnLine(response),
+      (trailers) => refuseLine(response, trailers),
+      new Promise((resolve) => response.once('close', () => resolve())),
+    );
+    serve(request, AttachRequestSchema, events, attached);
+  });
+  const server = createConnectionRouter(lines, http2, 1_000);
+  server.on('connection', (socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -228,17 +251,25 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
 }
 
 function serve<Desc extends DescMessage>(
-  stream: ServerHttp2Stream,
+  asked: AsyncIterable<Buffer> & NodeJS.EventEmitter,
   schema: Desc,
+  events: DoubleStream,
   handle: (request: MessageShape<Desc>, events: DoubleStream) => Promise<void>,
 ): void {
   const chunks: Buffer[] = [];
-  stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-  stream.on('end', () => {
-    const request = fromBinary(schema, Buffer.concat(chunks).subarray(5));
-    const events = doubleStream(stream);
-    handle(request, events).catch(events.fail);
+  asked.on('data', (chunk: Buffer) => chunks.push(chunk));
+  asked.on('end', () => {
+    handle(fromBinary(schema, Buffer.concat(chunks).subarray(5)), events).catch(events.fail);
   });
+}
+
+function onStream(stream: ServerHttp2Stream): DoubleStream {
+  const headers = { ':status': 200, 'content-type': 'application/grpc+proto' };
+  return doubleStream(
+    () => carryOnStream(stream),
+    (trailers) => stream.respond({ ...headers, ...trailers }, { endStream: true }),
+    new Promise((resolve) => stream.once('close', () => resolve())),
+  );
 }
 
 /** Many calls on one stream, each with a DoubleStream of its own. */
@@ -281,42 +312,42 @@ function sharedDouble(stream: ServerHttp2Stream, call: number, left: Promise<voi
   };
 }
 
-function doubleStream(stream: ServerHttp2Stream): DoubleStream {
-  const headers = { ':status': 200, 'content-type': 'application/grpc+proto' };
-  let trailers: Record<string, string> = { 'grpc-status': '0' };
-  stream.on('wantTrailers', () => stream.sendTrailers(trailers));
+/** What waits for a reader at the most, before an event is waited for. */
+const queueBytes = 65_536;
+
+function doubleStream(
+  begin: () => Carrier,
+  refuse: (trailers: Record<string, string>) => void,
+  left: Promise<void>,
+): DoubleStream {
+  let carrier: Carrier | undefined;
+  let queued = 0;
+  let room = Promise.withResolvers<void>();
   return {
-    left: new Promise((resolve) => stream.once('close', () => resolve())),
+    left,
     async event(event) {
-      if (!stream.headersSent) stream.respond(headers, { waitForTrailers: true });
+      carrier ??= begin();
       const message = create(ExecuteResponseSchema, { event: create(ExecutionEventSchema, { event }) });
-      if (stream.write(grpcFrame(toBinary(ExecuteResponseSchema, message)))) return;
-      await room(stream);
-      if (stream.destroyed) throw new Error('the reader is gone');
+      const frame = grpcFrame(toBinary(ExecuteResponseSchema, message));
+      queued += frame.length;
+      carrier.write([frame], () => {
+        queued -= frame.length;
+        room.resolve();
+        room = Promise.withResolvers();
+      });
+      while (queued > queueBytes && !carrier.gone) await Promise.race([room.promise, left]);
+      if (carrier.gone) throw new Error('the reader is gone');
     },
-    end: () => stream.end(),
+    end: () => carrier?.end({ 'grpc-status': '0' }),
     handOver() {
       throw new Error('this call has a stream of its own');
     },
     fail(error) {
-      if (stream.destroyed) return;
-      trailers = toTrailers(toConnectError(error, () => {}));
-      if (stream.headersSent) stream.end();
-      else stream.respond({ ...headers, ...trailers }, { endStream: true });
+      const trailers = toTrailers(toConnectError(error, () => {}));
+      if (carrier === undefined) refuse(trailers);
+      else carrier.end(trailers);
     },
   };
-}
-
-function room(stream: ServerHttp2Stream): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      stream.off('drain', done);
-      stream.off('close', done);
-      resolve();
-    };
-    stream.on('drain', done);
-    stream.on('close', done);
-  });
 }
 
 const greet = (request: ExecuteRequest, stream: DoubleStream): Promise<void> => hello(request.executionId, stream);

@@ -5,32 +5,30 @@ import { toConnectError, toTrailers } from '../../shared/rpc-error.ts';
 import { returnBuffer } from '../execution/buffer-pool.ts';
 import { outputHead } from '../execution/event-frame.ts';
 import type { EventSink } from '../execution/subscription.ts';
+import type { Carrier } from './carrier.ts';
 
-/** What may wait in the stream's own queue; past it a reader is fed from the spool. */
+/** What may wait in the carrier's own queue; past it a reader is fed from the spool. */
 const queueLimitBytes = 1_048_576;
 
-/** A gRPC response stream, framed by hand: the bytes of an output event go out as they came in. */
+/** Events on their way to a reader, framed by hand: the bytes of an output event go out as they came in. */
 export interface EventStream extends EventSink {
   /** Calls back whenever there is room again. */
   onRoom(callback: () => void): void;
 }
 
-export function createEventStream(stream: ServerHttp2Stream, log: Logger): EventStream {
+export function createEventStream(carrier: Carrier, log: Logger): EventStream {
   let queued = 0;
   let full = false;
   let room = () => {};
-  let trailers: Record<string, string> = { 'grpc-status': '0' };
 
-  stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' }, { waitForTrailers: true });
-  stream.on('wantTrailers', () => stream.sendTrailers(trailers));
-
-  function write(buffer: Buffer, written = () => {}): void {
-    if (stream.destroyed || stream.writableEnded) return;
-    queued += buffer.length;
+  function write(buffers: readonly Buffer[], sent = () => {}): void {
+    if (carrier.gone) return;
+    const bytes = buffers.reduce((sum, { length }) => sum + length, 0);
+    queued += bytes;
     if (queued >= queueLimitBytes) full = true;
-    stream.write(buffer, () => {
-      written();
-      queued -= buffer.length;
+    carrier.write(buffers, () => {
+      sent();
+      queued -= bytes;
       if (!full || queued > queueLimitBytes / 2) return;
       full = false;
       room();
@@ -39,32 +37,26 @@ export function createEventStream(stream: ServerHttp2Stream, log: Logger): Event
 
   return {
     get writable() {
-      return !full && !stream.destroyed;
+      return !full && !carrier.gone;
     },
     onRoom(callback) {
       room = callback;
     },
-    event: (frame) => write(frame),
-    output(which, offset, data) {
-      stream.cork();
-      write(outputHead(which, offset, data.length));
-      write(data, () => returnBuffer(data));
-      stream.uncork();
-    },
-    end() {
-      if (!stream.destroyed) stream.end();
-    },
-    fail(error) {
-      trailers = toTrailers(toConnectError(error, (unexpected) => log.error({ err: unexpected }, 'a stream failed')));
-      if (!stream.destroyed) stream.end();
-    },
+    event: (frame) => write([frame]),
+    output: (which, offset, data) => write([outputHead(which, offset, data.length), data], () => returnBuffer(data)),
+    end: () => carrier.end({ 'grpc-status': '0' }),
+    fail: (error) => carrier.end(trailersOf(error, log)),
   };
 }
 
 /** Ends a stream that never began, with headers and trailers in one. */
 export function refuse(stream: ServerHttp2Stream, error: unknown, log: Logger): void {
   if (stream.destroyed || stream.headersSent) return;
+  const headers = { ':status': 200, 'content-type': 'application/grpc+proto', ...trailersOf(error, log) };
+  stream.respond(headers, { endStream: true });
+}
+
+export function trailersOf(error: unknown, log: Logger): Record<string, string> {
   const known = error instanceof RangeError ? new DomainError('LIMIT_EXCEEDED', error.message) : error;
-  const trailers = toTrailers(toConnectError(known, (unexpected) => log.error({ err: unexpected }, 'a call failed')));
-  stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto', ...trailers }, { endStream: true });
+  return toTrailers(toConnectError(known, (unexpected) => log.error({ err: unexpected }, 'a call failed')));
 }

@@ -11,6 +11,7 @@ import type { Logger } from '../../shared/log.ts';
 import type { Execution } from '../execution/execution.ts';
 import type { Meter } from '../meter.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import { type Carrier, carryOnStream } from './carrier.ts';
 import { createEventStream, refuse } from './event-stream.ts';
 import { serveExecuteMany } from './execute-many.ts';
 
@@ -22,12 +23,15 @@ const traceparentLimit = 128;
 type From = { stdout: number; stderr: number; followBackground: boolean; resumed?: boolean };
 type Open = (message: Uint8Array, traceparent: string | string[] | undefined) => { execution: Execution; from: From };
 
-/** Execute, ExecuteMany and Attach, the calls that carry output. Returns whether the stream was one of them. */
-export function createHotStreams(
-  sandboxes: Sandboxes,
-  meter: Meter,
-  log: Logger,
-): (stream: ServerHttp2Stream, path: string, traceparent: string | string[] | undefined) => boolean {
+/** Execute, ExecuteMany and Attach, the calls that carry output. */
+export interface HotStreams {
+  /** Returns whether the stream was one of them. */
+  serve(stream: ServerHttp2Stream, path: string, traceparent: string | string[] | undefined): boolean;
+  /** Serves an encoded AttachRequest on what `carrier` makes, once it is known that it can be. Throws where it cannot. */
+  attach(message: Uint8Array, carrier: () => Carrier): void;
+}
+
+export function createHotStreams(sandboxes: Sandboxes, meter: Meter, log: Logger): HotStreams {
   const accept = (request: ExecuteRequest, encoded: Uint8Array, given: string | string[] | undefined): Execution => {
     const traceparent = typeof given === 'string' && given.length <= traceparentLimit ? given : undefined;
     const sandbox = sandboxes.find(request.sessionId);
@@ -66,7 +70,7 @@ export function createHotStreams(
 
   const calls: Readonly<Record<string, Open>> = { [`${service}/Execute`]: execute, [`${service}/Attach`]: attach };
 
-  return (stream, path, given) => {
+  function serve(stream: ServerHttp2Stream, path: string, given: string | string[] | undefined): boolean {
     if (path === `${service}/ExecuteMany`) {
       const reader = createGrpcFrameReader(requestLimit);
       const take = serveExecuteMany(stream, accept, meter, log);
@@ -90,31 +94,34 @@ export function createHotStreams(
         const message = reader.push(chunk)[0];
         if (message === undefined || stream.headersSent) return;
         const { execution, from } = open(message, given);
-        follow(execution, from, stream, open === execute ? 'Execute' : 'Attach');
+        follow(execution, from, carryOnStream(stream), open === execute ? 'Execute' : 'Attach');
       } catch (error) {
         refuse(stream, error, log);
       }
     });
     return true;
-  };
+  }
 
-  function follow(
-    execution: Execution,
-    from: From,
-    stream: ServerHttp2Stream,
-    method: keyof Meter['openStreams'],
-  ): void {
+  function follow(execution: Execution, from: From, carrier: Carrier, method: keyof Meter['openStreams']): void {
     meter.openStreams[method] += 1;
-    const events = createEventStream(stream, log);
+    const events = createEventStream(carrier, log);
     const subscription = execution.subscribe(events, from);
     events.onRoom(() => subscription.pump());
     // The reader went away; the execution goes on.
-    stream.on('close', () => {
+    carrier.onClose(() => {
       meter.openStreams[method] -= 1;
       subscription.cancel();
     });
     subscription.pump();
   }
+
+  return {
+    serve,
+    attach(message, carrier) {
+      const { execution, from } = attach(message, undefined);
+      follow(execution, from, carrier(), 'Attach');
+    },
+  };
 }
 
 /** An offset past the end of a finished execution names bytes that never were. */

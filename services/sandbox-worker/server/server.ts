@@ -11,6 +11,7 @@ import type { AddressInfo } from 'node:net';
 import type { Interceptor } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { createConnectionRouter } from '../../shared/connection-router.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
@@ -19,6 +20,7 @@ import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import type { SessionSealer } from '../verification/session-sealer.ts';
 import { refuse } from './event-stream.ts';
 import { createHotStreams } from './hot-streams.ts';
+import { createLines } from './lines.ts';
 import type { SampleCallDeps } from './sample-calls.ts';
 import { createUnaryCalls } from './unary-calls.ts';
 import { createWorkerService } from './worker-service.ts';
@@ -26,6 +28,7 @@ import { createWorkerService } from './worker-service.ts';
 const streamWindowBytes = 1_048_576;
 const connectionWindowBytes = 8 * 1_048_576;
 const requestLimit = 4 * 1_048_576;
+const connectionLimit = 20_000;
 
 export interface WorkerServer {
   readonly address: string;
@@ -64,28 +67,30 @@ export async function serveWorker(
   const hot = createHotStreams(sandboxes, meter, log);
   const unary = createUnaryCalls(handlers, log);
   const expected = Buffer.from(`Bearer ${token}`);
+  const lines = createLines(hot, (given) => authorized(given, expected), log);
 
-  const server = createServer({
+  const http2 = createServer({
     settings: { initialWindowSize: streamWindowBytes, maxConcurrentStreams: 10_000 },
   });
   const sessions = new Set<ServerHttp2Session>();
-  server.on('session', (session) => {
+  http2.on('session', (session) => {
     sessions.add(session);
     session.setLocalWindowSize(connectionWindowBytes);
     session.on('close', () => sessions.delete(session));
     session.on('error', () => session.destroy());
   });
-  server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, raw: string[]) => {
+  http2.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, raw: string[]) => {
     stream.on('error', () => {});
     if (!authorized(headers.authorization, expected)) {
       refuse(stream, new DomainError('UNAUTHENTICATED', "the worker's token is missing or wrong"), log);
       return;
     }
     const path = String(headers[':path']);
-    if (hot(stream, path, headers.traceparent) || unary(stream, path)) return;
+    if (hot.serve(stream, path, headers.traceparent) || unary(stream, path)) return;
     // biome-ignore lint/suspicious/noExplicitAny: node's types leave the raw headers of this constructor untyped
     rest(new Http2ServerRequest(stream, headers, {}, raw as any), new Http2ServerResponse(stream));
   });
+  const server = createConnectionRouter(lines, http2, connectionLimit);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(listen.port, listen.host, () => resolve());
@@ -97,8 +102,10 @@ export async function serveWorker(
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const session of sessions) session.close();
+      lines.closeIdleConnections();
       const force = setTimeout(() => {
         for (const session of sessions) session.destroy();
+        lines.closeAllConnections();
       }, 2_000);
       await closed;
       clearTimeout(force);

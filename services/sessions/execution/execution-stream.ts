@@ -16,28 +16,41 @@ import { checkAttachRequest, checkExecuteRequest } from '../validation/execution
 import { invalid } from '../validation/field.ts';
 import type { CallReader, SharedStreams } from '../worker/shared-stream.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
+import type { OpenLine, WorkerLine } from '../worker/worker-line.ts';
 import type { ExecutionTarget } from './execution-target.ts';
 
-/** A stream of a worker, with the names that an error about it needs. */
-export interface WorkerStream {
-  readonly stream: ClientHttp2Stream;
+/** The names that an error about a worker's stream needs. */
+export interface StreamNames {
   readonly address: string;
   readonly sessionId: string;
   readonly executionId: string;
 }
 
-/** A worker's stream of one execution. */
-export interface ExecutionStream extends WorkerStream {
+/** A stream of a worker. */
+export interface WorkerStream extends StreamNames {
+  readonly stream: ClientHttp2Stream;
+}
+
+/** One execution on its worker. */
+interface PlacedExecution extends StreamNames {
   /** What an error of the worker is to be told as. */
   explain(error: unknown): Promise<unknown>;
 }
 
+/** A worker's stream of one execution, to be decoded here. */
+export interface ExecutionStream extends PlacedExecution, WorkerStream {}
+
+/** A worker's line of one execution, to be passed on. */
+export interface ExecutionLine extends PlacedExecution {
+  readonly line: WorkerLine;
+}
+
 /** An execution that shares a worker's stream with others. */
-export interface SharedExecution extends Omit<ExecutionStream, 'stream'> {
+export interface SharedExecution extends PlacedExecution {
   /** Sends the request. Resolves with how to leave. */
   begin(reader: CallReader): Promise<() => void>;
-  /** Opens a stream of its own for what is left. */
-  attach(rest: ExecuteManyRest): Promise<ExecutionStream>;
+  /** Opens a line for what is left. */
+  attach(rest: ExecuteManyRest): Promise<ExecutionLine>;
 }
 
 /** Opens streams on the session's worker: the way of both Execute and Attach, whatever protocol the client speaks. */
@@ -51,21 +64,29 @@ export interface ExecutionStreams {
   ): Promise<SharedExecution>;
   execute(project: string, request: ExecuteRequest, traceparent: string | undefined): Promise<ExecutionStream>;
   attach(project: string, request: AttachRequest): Promise<ExecutionStream>;
+  attachLine(project: string, request: AttachRequest): Promise<ExecutionLine>;
 }
 
 export interface ExecutionStreamsDeps {
   readonly sessions: SessionDirectory;
   readonly target: ExecutionTarget;
   readonly client: WorkerClient;
+  readonly openLine: OpenLine;
   readonly shared: SharedStreams;
   readonly limits: Limits;
 }
 
 export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStreams {
-  const { target, client, shared, limits } = deps;
+  const { target, client, openLine, shared, limits } = deps;
   const { execute, attach } = WorkerService.method;
   const explaining = (project: string, sessionId: string) => (error: unknown) =>
     explainError(deps.sessions, project, sessionId, error);
+  const placeOf = async (project: string, request: AttachRequest): Promise<PlacedExecution> => {
+    checkAttachRequest(request);
+    const { sessionId, executionId } = request;
+    const address = await target(project, sessionId);
+    return { address, sessionId, executionId, explain: explaining(project, sessionId) };
+  };
   return {
     async share(project, given, message, traceparent) {
       checkExecuteRequest(given, limits);
@@ -82,8 +103,8 @@ export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStr
         begin: (reader) => shared.execute(address, named, traceparent, reader),
         async attach({ stdoutOffset, stderrOffset }) {
           const request = { sessionId, executionId, stdoutOffset, stderrOffset };
-          const stream = await client.openStream(address, attach, { request, resumed: true });
-          return { stream, address, sessionId, executionId, explain };
+          const line = await openLine(address, { request, resumed: true });
+          return { line, address, sessionId, executionId, explain };
         },
       };
     },
@@ -96,11 +117,12 @@ export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStr
       return { stream, address, sessionId, executionId, explain: explaining(project, sessionId) };
     },
     async attach(project, request) {
-      checkAttachRequest(request);
-      const { sessionId, executionId } = request;
-      const address = await target(project, sessionId);
-      const stream = await client.openStream(address, attach, { request });
-      return { stream, address, sessionId, executionId, explain: explaining(project, sessionId) };
+      const place = await placeOf(project, request);
+      return { stream: await client.openStream(place.address, attach, { request }), ...place };
+    },
+    async attachLine(project, request) {
+      const place = await placeOf(project, request);
+      return { line: await openLine(place.address, { request }), ...place };
     },
   };
 }
@@ -114,7 +136,7 @@ export function decodeAttachRequest(bytes: Uint8Array): AttachRequest {
 }
 
 /** The connection to the worker broke while the stream was open. The execution itself goes on. */
-export function brokenStream(of: Omit<WorkerStream, 'stream'>, cause: unknown): DomainError {
+export function brokenStream(of: StreamNames, cause: unknown): DomainError {
   const { address, sessionId, executionId } = of;
   const said = cause instanceof Error ? cause.message : String(cause);
   const message = `the connection to the worker at ${address} broke (${said}); attach again from the offsets you have`;

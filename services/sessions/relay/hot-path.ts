@@ -6,8 +6,8 @@ import type { Admission } from '../auth/admission.ts';
 import {
   decodeAttachRequest,
   decodeExecuteRequest,
-  type ExecutionStream,
   type ExecutionStreams,
+  type SharedExecution,
 } from '../execution/execution-stream.ts';
 import type { OpenManyCalls, Speaker } from '../execution/many-calls.ts';
 import { type CallRecord, type CallRecords, deadlineExceeded } from '../rpc/call-record.ts';
@@ -54,7 +54,7 @@ export function createHotPath(deps: HotPathDeps): HotPath {
   const attach: Serve = async (call, record, project) => {
     const request = decodeAttachRequest(await call.readMessage(requestBytes));
     record.about({ sessionId: request.sessionId });
-    const opened = await streams.attach(project, request);
+    const opened = await streams.attachLine(project, request);
     return explained(await relay(call, opened), opened);
   };
   const serves: ReadonlyMap<string, Serve> = new Map([
@@ -149,7 +149,7 @@ async function answer(
 /** A worker's status goes to the client as it is, unless it means something else. */
 async function explained(
   status: Record<string, string> | undefined,
-  { explain }: Pick<ExecutionStream, 'explain'>,
+  { explain }: Pick<SharedExecution, 'explain'>,
 ): Promise<Record<string, string> | undefined> {
   if (Number(status?.['grpc-status']) !== Code.NotFound || status === undefined) return status;
   const error = errorOfStatus(status);

@@ -1,4 +1,4 @@
-import { brokenStream, type ExecutionStream, type SharedExecution } from '../execution/execution-stream.ts';
+import { brokenStream, type ExecutionLine, type SharedExecution } from '../execution/execution-stream.ts';
 import { errorOfStatus, isOurFault } from '../worker/worker-status.ts';
 import type { GrpcCall } from './grpc-call.ts';
 import { relay } from './relay.ts';
@@ -7,7 +7,7 @@ const ok = { 'grpc-status': '0' };
 
 /**
  * Passes the events of an execution on that shares the worker's stream with others. One that has more to say than may go
- * that way goes on by a stream of its own. Resolves and rejects as `relay` does.
+ * that way goes on by a line. Resolves and rejects as `relay` does.
  */
 export function relayShared(call: GrpcCall, execution: SharedExecution): Promise<Record<string, string> | undefined> {
   const { stream: down } = call;
@@ -26,7 +26,7 @@ export function relayShared(call: GrpcCall, execution: SharedExecution): Promise
         leave();
         resolve(undefined);
       });
-    const goOn = (opened: ExecutionStream): void => resolve(relay(call, opened));
+    const goOn = (opened: ExecutionLine): void => resolve(relay(call, opened));
     down.on('close', gone);
     const stopListening = call.onOver(gone);
     if (down.destroyed || call.over) return gone();

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createServer as createHttp1Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createConnectionRouter } from '../../shared/connection-router.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
 import type { Limits } from '../config.ts';
 import type { HotPath } from '../relay/hot-path.ts';
-import { createConnectionRouter } from './connection-router.ts';
 import { createHttp2Server } from './http2-server.ts';
 import { createInFlight } from './in-flight.ts';
 import type { RequestHandler } from './rpc-adapter.ts';

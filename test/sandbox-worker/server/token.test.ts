@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import http from 'node:http';
 import http2 from 'node:http2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
@@ -8,13 +9,15 @@ import { startTestStack, type TestStack } from '../../e2e/stack.ts';
 
 const unauthenticated = '16';
 let stack: TestStack;
+let address: string;
 let worker: http2.ClientHttp2Session;
 let token: string;
 
 beforeAll(async () => {
   stack = await startTestStack();
   token = readFileSync(stack.stack.workerTokenFile, 'utf8').trim();
-  worker = http2.connect(`http://${await eventually(addressOfWorker)}`);
+  address = await eventually(addressOfWorker);
+  worker = http2.connect(`http://${address}`);
 });
 afterAll(async () => {
   worker?.destroy();
@@ -76,6 +79,39 @@ describe.each(WorkerService.methods.map(({ name, methodKind }) => ({ name, metho
     });
   },
 );
+
+/** The answer to a line, as far as its headers say it. */
+function lineStatus(authorization: string | undefined, path = 'Attach', body = nonsense): Promise<string> {
+  const headers = { ...(authorization === undefined ? {} : { authorization }), 'content-length': body.length };
+  return new Promise((resolve, reject) => {
+    const url = `http://${address}/${WorkerService.typeName}/${path}`;
+    const request = http.request(url, { method: 'POST', headers, agent: false }, (response) => {
+      response.resume();
+      resolve(String(response.headers['grpc-status']));
+    });
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
+describe('a line to a worker', () => {
+  test.each(refused)('is not for a caller with %s', async (_, authorization) => {
+    expect(await lineStatus(authorization())).toBe(unauthenticated);
+    expect(await lineStatus(authorization(), 'CloseSandbox')).toBe(unauthenticated);
+  });
+
+  test('refuses what it cannot read, what is too long, what is empty and what it does not serve', async () => {
+    const invalidArgument = '3';
+    const right = `Bearer ${token}`;
+    expect(await lineStatus(right, 'Attach', grpcFrame(Buffer.alloc(65_537)))).toBe(invalidArgument);
+    expect(await lineStatus(right, 'Attach', Buffer.alloc(0))).toBe(invalidArgument);
+    expect(
+      await lineStatus(right, 'Attach', Buffer.concat([grpcFrame(Buffer.alloc(0)), grpcFrame(Buffer.alloc(0))])),
+    ).toBe(invalidArgument);
+    expect(await lineStatus(right, 'CloseSandbox')).toBe(invalidArgument);
+    expect(await lineStatus(right)).not.toBe('undefined');
+  });
+});
 
 test('a path that the worker does not serve says nothing to a caller without the token either', async () => {
   expect(await statusOf('NoSuchMethod', undefined)).toBe(unauthenticated);

@@ -1,0 +1,40 @@
+/** What one read from a busy line may bring, and one from a line that has little to say: most have. */
+const largeBytes = 262_144;
+const smallBytes = 8_192;
+const keptBuffers = 64;
+const free: Buffer[] = [];
+
+/** The memory that a line is read into: lent for one read after another, and given back when what was read has been passed on. */
+export interface ReadBuffers {
+  /** For the next read. */
+  next(): Buffer;
+  /** What the last read brought, and how to give its memory back. */
+  filled(bytes: number): [Buffer, () => void];
+  /** There are no more reads. */
+  close(): void;
+}
+
+export function createReadBuffers(): ReadBuffers {
+  let current: Buffer | undefined;
+  let busy = false;
+  return {
+    next() {
+      current = busy ? (free.pop() ?? Buffer.allocUnsafeSlow(largeBytes)) : Buffer.allocUnsafeSlow(smallBytes);
+      return current;
+    },
+    filled(bytes) {
+      const used = current as Buffer;
+      current = undefined;
+      busy = bytes >= smallBytes;
+      return [used.subarray(0, bytes), () => giveBack(used)];
+    },
+    close() {
+      if (current !== undefined) giveBack(current);
+      current = undefined;
+    },
+  };
+}
+
+function giveBack(buffer: Buffer): void {
+  if (buffer.length === largeBytes && free.length < keptBuffers) free.push(buffer);
+}

@@ -1,0 +1,107 @@
+import { connect, type Socket } from 'node:net';
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { AttachRequestSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { grpcFrame } from '../../shared/grpc-frame.ts';
+import { createLineReader } from './line-reader.ts';
+import { createReadBuffers } from './read-buffers.ts';
+import type { WorkerLinks } from './worker-link.ts';
+
+/**
+ * An Attach on a connection of its own, as gRPC-Web over HTTP/1.1: what it brings is read into the same memory again and
+ * again, where an HTTP/2 stream leaves garbage for every piece, and collecting that costs more than passing it on.
+ */
+export interface WorkerLine {
+  /** Begins to read. */
+  read(reader: LineEvents): void;
+  /** Goes on after a reader that wanted no more. */
+  resume(): void;
+  close(): void;
+}
+
+export interface LineEvents {
+  /** The worker has accepted. */
+  begin(): void;
+  /**
+   * gRPC frames, not decoded. Who is done with the bytes calls `release`: they are overwritten then. Returns whether more
+   * is wanted now.
+   */
+  frames(bytes: Buffer, release: () => void): boolean;
+  /** The worker's trailers. Nothing comes after them. */
+  end(trailers: Record<string, string>): void;
+  broken(cause: unknown): void;
+}
+
+/** Opens lines. Rejects with WORKER_UNREACHABLE. */
+export type OpenLine = (address: string, request: MessageInitShape<typeof AttachRequestSchema>) => Promise<WorkerLine>;
+
+export function createWorkerLines(links: WorkerLinks, token: string): OpenLine {
+  return async (address, request) => {
+    // The link is asked now and then whether its worker still lives; a line ends with it.
+    const link = await links.open(address);
+    const message = grpcFrame(toBinary(AttachRequestSchema, create(AttachRequestSchema, request)));
+    const buffers = createReadBuffers();
+    let take = (_bytes: Buffer, _release: () => void): boolean => false;
+    const colon = address.lastIndexOf(':');
+    const socket: Socket = connect({
+      host: address.slice(0, colon).replace(/^\[|\]$/g, ''),
+      port: Number(address.slice(colon + 1)),
+      noDelay: true,
+      onread: { buffer: buffers.next, callback: (bytes) => take(...buffers.filled(bytes)) },
+    });
+    const broken = (): void => void socket.destroy(new Error("the worker's connection is gone"));
+    link.once('close', broken);
+    // Whoever reads listens too; until then a failure must not end the process.
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      link.off('close', broken);
+      buffers.close();
+    });
+    socket.pause();
+    socket.write(Buffer.concat([requestHead(address, token, message.length), message]));
+    return {
+      read(reader) {
+        let failure: unknown = 'it ended early';
+        let over = false;
+        const finish = (run: () => void): void => {
+          if (over) return;
+          over = true;
+          run();
+          socket.destroy();
+        };
+        const lines = createLineReader({
+          begin: reader.begin,
+          frames: reader.frames,
+          end: (trailers) => finish(() => reader.end(trailers)),
+        });
+        take = (bytes, release) => {
+          try {
+            return !over && lines.push(bytes, release) && !over;
+          } catch (error) {
+            finish(() => reader.broken(error));
+            return false;
+          }
+        };
+        socket.on('error', (error) => {
+          failure = error;
+        });
+        socket.once('close', () => finish(() => reader.broken(failure)));
+        if (socket.destroyed) finish(() => reader.broken(failure));
+        else socket.resume();
+      },
+      resume: () => void socket.resume(),
+      close: () => void socket.destroy(),
+    };
+  };
+}
+
+function requestHead(address: string, token: string, messageBytes: number): Buffer {
+  const lines = [
+    `POST /${WorkerService.typeName}/${WorkerService.method.attach.name} HTTP/1.1`,
+    `host: ${address}`,
+    `authorization: Bearer ${token}`,
+    'content-type: application/grpc-web+proto',
+    `content-length: ${messageBytes}`,
+    'connection: close',
+  ];
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`);
+}
