@@ -1,4 +1,5 @@
 import {
+  appendFileSync,
   copyFileSync,
   linkSync,
   mkdirSync,
@@ -9,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join, relative } from 'node:path';
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { type SandboxFile, SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { Stream } from '../guest/frame.ts';
 
@@ -30,8 +31,8 @@ export interface Slot {
   placeScript(number: bigint, text: Uint8Array): string;
   removeScript(number: bigint): void;
   save(file: SandboxFile): void;
-  /** Gives the directory to a session. What is open or mounted in it stays so. */
-  moveTo(sessionId: string): void;
+  /** Gives the directory to a session, with what is its own in the description. What is open or mounted in it stays so. */
+  giveTo(owner: Pick<SandboxFile, 'project' | 'sessionId' | 'env'>): void;
   load(): SandboxFile;
   remove(): void;
 }
@@ -73,8 +74,10 @@ export function createSlots(dataDirectory: string, guestPath: string): Slots {
         writeFileSync(`${described}.new`, toBinary(SandboxFileSchema, file), { mode: 0o600 });
         renameSync(`${described}.new`, described);
       },
-      moveTo(sessionId) {
-        const target = join(root, sessionId);
+      giveTo(owner) {
+        const target = join(root, owner.sessionId);
+        // Of two messages in one file the later goes over the earlier. Only the renaming makes it count, so it may break off.
+        appendFileSync(join(directory, 'sandbox'), toBinary(SandboxFileSchema, create(SandboxFileSchema, owner)));
         renameSync(directory, target);
         directory = target;
       },

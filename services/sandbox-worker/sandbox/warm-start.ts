@@ -104,10 +104,9 @@ function giveTo(
   env: Readonly<Record<string, string>>,
 ): SessionRecord {
   if (session === undefined) throw new TypeError('a session record without a session');
-  const { sessionId } = session;
-  Object.assign(sandbox.file, { project, sessionId, env: environmentOf(image, env) });
-  sandbox.slot.save(sandbox.file);
-  sandbox.slot.moveTo(sessionId);
+  const owner = { project, sessionId: session.sessionId, env: environmentOf(image, env) };
+  Object.assign(sandbox.file, owner);
+  sandbox.slot.giveTo(owner);
   const ready = advance(session, { type: 'ready', limits: limitsOf(sandbox), warm: true });
   return create(SessionRecordSchema, { ...rest, project, session: ready ?? session });
 }
