@@ -37,6 +37,7 @@ import { createExecutionTarget } from './execution/execution-target.ts';
 import { createManyCalls } from './execution/many-calls.ts';
 import { createMetrics } from './metrics.ts';
 import { createHotPath } from './relay/hot-path.ts';
+import { createUnaryPath, serving } from './relay/unary-path.ts';
 import { createCallInterceptor } from './rpc/call-interceptor.ts';
 import { createCallRecords } from './rpc/call-record.ts';
 import { createExecutionService } from './rpc/execution-service.ts';
@@ -162,40 +163,44 @@ export async function startSessions(
   const served = scopeTable.map(([service]) => service);
   const reflection = createReflectionServices(served);
   const shutdown = new AbortController();
+  const warmStart = createWarmStart(client, sessions, limits.createMs);
+  const once = createRequestOnce(sessions);
+  const quota = createSessionQuota(sessions, limits.sessionsPerProject);
+  const making = { sessions, workers, once, quota, start, limits, nowMs };
+  const create = createSessionCreator({
+    ...making,
+    warmStart,
+    plan: createSessionPlanner(datasets, shelf, limits),
+  });
+  const fork = createSessionForker(making);
+  const list = createSessionLister(sessions, workers, tokens);
+  const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
+  const transcripts = createNatsTranscriptReader(broker);
+  const cursors = createCursors(tokens);
+  const ended = createEndedLog({ transcripts, verifications: records.verifications });
+  const follow = createSessionFollower({ sessions, workers, client, ended, cursors });
+  const services = [
+    serving(SessionService, createSessionService({ sessions, workers, create, fork, list, changes, follow, limits })),
+    serving(
+      ExecutionService,
+      createExecutionService({ sessions, streams, many, target, follow, client, tokens, limits }),
+    ),
+    serving(SampleService, createSampleService({ index: datasets, tokens, build, validate, validations })),
+    serving(ShellService, createShellService({ sessions, target, client, tokens })),
+    serving(VerificationService, createVerificationService(verifying)),
+    serving(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs })),
+    serving(
+      ServerService,
+      createServerService({ version, limits, workers, forget: createWorkerForgetter(workers, sessions, nowMs) }),
+    ),
+  ];
+  const unaryPath = createUnaryPath({
+    ...{ admission, records: calls, services, requestBytes: limits.requestBytes },
+    shutdownSignal: shutdown.signal,
+  });
   const handler = createRequestHandler({
     routes(router) {
-      const warmStart = createWarmStart(client, sessions, limits.createMs);
-      const once = createRequestOnce(sessions);
-      const quota = createSessionQuota(sessions, limits.sessionsPerProject);
-      const making = { sessions, workers, once, quota, start, limits, nowMs };
-      const create = createSessionCreator({
-        ...making,
-        warmStart,
-        plan: createSessionPlanner(datasets, shelf, limits),
-      });
-      const fork = createSessionForker(making);
-      const list = createSessionLister(sessions, workers, tokens);
-      const changes = createSessionChanges({ sessions, workers, client, maxTtlMs: limits.ttlMs, nowMs });
-      const transcripts = createNatsTranscriptReader(broker);
-      const cursors = createCursors(tokens);
-      const ended = createEndedLog({ transcripts, verifications: records.verifications });
-      const follow = createSessionFollower({ sessions, workers, client, ended, cursors });
-      router.service(
-        SessionService,
-        createSessionService({ sessions, workers, create, fork, list, changes, follow, limits }),
-      );
-      router.service(
-        ExecutionService,
-        createExecutionService({ sessions, streams, many, target, follow, client, tokens, limits }),
-      );
-      router.service(SampleService, createSampleService({ index: datasets, tokens, build, validate, validations }));
-      router.service(ShellService, createShellService({ sessions, target, client, tokens }));
-      router.service(VerificationService, createVerificationService(verifying));
-      router.service(KeyService, createKeyService({ keys, view: keyView, tokens, nowMs }));
-      router.service(
-        ServerService,
-        createServerService({ version, limits, workers, forget: createWorkerForgetter(workers, sessions, nowMs) }),
-      );
+      for (const { service, handlers } of services) router.service(service, handlers);
       router.service(Health, createHealthService(health, new Set(served.map(({ typeName }) => typeName))));
       router.service(ServerReflection, reflection.v1);
       router.service(ServerReflectionAlpha, reflection.v1alpha);
@@ -206,7 +211,7 @@ export async function startSessions(
     pages: createPages({ broker, workers, health, metrics }),
     onError: (error) => log.error({ err: error }, 'a page failed'),
   });
-  const server = await openPublicServer({ hotPath, handler, limits, listen: config.listen, shutdown });
+  const server = await openPublicServer({ hotPath, unaryPath, handler, limits, listen: config.listen, shutdown });
   let closing = false;
   return {
     port: server.port,

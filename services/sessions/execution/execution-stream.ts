@@ -1,11 +1,6 @@
 import type { ClientHttp2Stream } from 'node:http2';
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import {
-  type AttachRequest,
-  AttachRequestSchema,
-  type ExecuteRequest,
-  ExecuteRequestSchema,
-} from '../../../gen/assay/v1/execution_pb.js';
+import { toBinary } from '@bufbuild/protobuf';
+import { type AttachRequest, type ExecuteRequest, ExecuteRequestSchema } from '../../../gen/assay/v1/execution_pb.js';
 import { type ExecuteManyRest, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
@@ -13,7 +8,6 @@ import { explainError } from '../session/explain-error.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { makeExecutionId } from '../session/session-id.ts';
 import { checkAttachRequest, checkExecuteRequest } from '../validation/execution-request.ts';
-import { invalid } from '../validation/field.ts';
 import type { CallReader, SharedStreams } from '../worker/shared-stream.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { OpenLine, WorkerLine } from '../worker/worker-line.ts';
@@ -127,14 +121,6 @@ export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStr
   };
 }
 
-export function decodeExecuteRequest(bytes: Uint8Array): ExecuteRequest {
-  return decoded(() => fromBinary(ExecuteRequestSchema, bytes));
-}
-
-export function decodeAttachRequest(bytes: Uint8Array): AttachRequest {
-  return decoded(() => fromBinary(AttachRequestSchema, bytes));
-}
-
 /** The connection to the worker broke while the stream was open. The execution itself goes on. */
 export function brokenStream(of: StreamNames, cause: unknown): DomainError {
   const { address, sessionId, executionId } = of;
@@ -142,12 +128,4 @@ export function brokenStream(of: StreamNames, cause: unknown): DomainError {
   const message = `the connection to the worker at ${address} broke (${said}); attach again from the offsets you have`;
   const metadata = { session_id: sessionId, execution_id: executionId };
   return new DomainError('WORKER_UNREACHABLE', message, metadata, { cause });
-}
-
-function decoded<T>(decode: () => T): T {
-  try {
-    return decode();
-  } catch (error) {
-    throw invalid('request', `cannot be read: ${(error as Error).message}`, 'a message of this method');
-  }
 }

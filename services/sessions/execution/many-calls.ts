@@ -1,16 +1,17 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire';
 import type { Code, ConnectError } from '@connectrpc/connect';
-import { ExecuteManyEndSchema, ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
+import { ExecuteManyEndSchema, ExecuteRequestSchema, ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import type { ExecuteManyEnd as WorkerEnd } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
 import { toStatus } from '../../shared/rpc-error.ts';
 import type { Admission } from '../auth/admission.ts';
 import type { CallRecord, CallRecords } from '../rpc/call-record.ts';
 import { invalid } from '../validation/field.ts';
+import { decodeRequest } from '../validation/message.ts';
 import type { CallReader } from '../worker/shared-stream.ts';
 import { errorOfStatus } from '../worker/worker-status.ts';
-import { brokenStream, decodeExecuteRequest, type ExecutionStreams, type SharedExecution } from './execution-stream.ts';
+import { brokenStream, type ExecutionStreams, type SharedExecution } from './execution-stream.ts';
 
 /** Who speaks on a stream. Every call is let in by itself: a key may be revoked, or spent, while the stream stays open. */
 export interface Speaker {
@@ -126,7 +127,7 @@ export function createManyCalls({ admission, records, streams }: ManyCallsDeps):
       const { caller, release } = await admission.admit({ ...speaker, method: executeMethod, streaming: true });
       call.release = release;
       if (call.over || caller === undefined) return release();
-      const request = decodeExecuteRequest(encoded);
+      const request = decodeRequest(ExecuteRequestSchema, encoded);
       call.record.about({ project: caller.project, keyId: caller.keyId, sessionId: request.sessionId });
       const execution = await streams.share(caller.project, request, encoded, call.record.traceparent);
       if (call.over) return;

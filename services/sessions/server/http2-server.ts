@@ -4,14 +4,21 @@ import {
   type Http2Server,
   Http2ServerRequest,
   Http2ServerResponse,
+  type IncomingHttpHeaders,
   type ServerHttp2Session,
+  type ServerHttp2Stream,
 } from 'node:http2';
-import type { HotPath } from '../relay/hot-path.ts';
 
 const streamWindowBytes = 1_048_576;
 const connectionWindowBytes = 8 * 1_048_576;
 const pingEveryMs = 20_000;
 const pingTimeoutMs = 15_000;
+
+/** A way beside the framework. */
+export interface OwnPath {
+  takes(headers: IncomingHttpHeaders): boolean;
+  serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void;
+}
 
 export interface SessionsHttp2Server {
   readonly server: Http2Server;
@@ -20,9 +27,9 @@ export interface SessionsHttp2Server {
   destroyAll(): void;
 }
 
-/** HTTP/2: the hot path takes its own streams, everything else becomes an ordinary request. */
+/** HTTP/2: each path takes its own streams, everything else becomes an ordinary request. */
 export function createHttp2Server(
-  hotPath: HotPath,
+  paths: readonly OwnPath[],
   handler: (request: Http2ServerRequest, response: Http2ServerResponse) => void,
   maxConcurrentStreams: number,
 ): SessionsHttp2Server {
@@ -43,7 +50,8 @@ export function createHttp2Server(
   server.on('sessionError', () => {});
   server.on('stream', (stream, headers, _flags, rawHeaders) => {
     stream.on('error', () => {});
-    if (hotPath.takes(headers)) return hotPath.serve(stream, headers);
+    const path = paths.find(({ takes }) => takes(headers));
+    if (path !== undefined) return path.serve(stream, headers);
     const request = new Http2ServerRequest(stream, headers, {}, rawHeaders as unknown as readonly string[]);
     handler(request, new Http2ServerResponse(stream));
   });

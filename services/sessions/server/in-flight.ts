@@ -1,23 +1,21 @@
-import type { Request, RequestHandler, Response } from './rpc-adapter.ts';
-
-/** Counts requests until their responses are done. */
+/** Counts calls until they are done. */
 export interface InFlight {
-  readonly handler: RequestHandler;
+  /** `call` is what closes when it is. */
+  track(call: { once(event: 'close', listener: () => void): unknown }): void;
   /** Resolves when none is left, or when the time is up. */
   settled(withinMs: number): Promise<void>;
 }
 
-export function createInFlight(handler: RequestHandler): InFlight {
+export function createInFlight(): InFlight {
   let open = 0;
   let onNone = (): void => {};
   return {
-    handler(request: Request, response: Response) {
+    track(call) {
       open += 1;
-      response.once('close', () => {
+      call.once('close', () => {
         open -= 1;
         if (open === 0) onNone();
       });
-      handler(request, response);
     },
     settled(withinMs) {
       if (open === 0) return Promise.resolve();

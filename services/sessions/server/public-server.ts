@@ -6,6 +6,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
 import type { Limits } from '../config.ts';
 import type { HotPath } from '../relay/hot-path.ts';
+import type { UnaryPath } from '../relay/unary-path.ts';
 import { createHttp2Server } from './http2-server.ts';
 import { createInFlight } from './in-flight.ts';
 import type { RequestHandler } from './rpc-adapter.ts';
@@ -18,6 +19,7 @@ export interface PublicServer {
 
 export interface PublicServerDeps {
   readonly hotPath: HotPath;
+  readonly unaryPath: UnaryPath;
   readonly handler: RequestHandler;
   readonly limits: Limits;
   readonly listen: { readonly host: string; readonly port: number };
@@ -30,11 +32,22 @@ const headerBytes = 65_536;
 
 export async function openPublicServer(deps: PublicServerDeps): Promise<PublicServer> {
   const { hotPath, limits, listen, shutdown } = deps;
-  const inFlight = createInFlight(deps.handler);
-  const http2 = createHttp2Server(hotPath, inFlight.handler, limits.streamsPerConnection);
+  const inFlight = createInFlight();
+  const handler: RequestHandler = (request, response) => {
+    inFlight.track(response);
+    deps.handler(request, response);
+  };
+  const unary: UnaryPath = {
+    takes: deps.unaryPath.takes,
+    serve(stream, headers) {
+      inFlight.track(stream);
+      deps.unaryPath.serve(stream, headers);
+    },
+  };
+  const http2 = createHttp2Server([hotPath, unary], handler, limits.streamsPerConnection);
   const http1 = createHttp1Server(
     { maxHeaderSize: headerBytes, headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 },
-    inFlight.handler,
+    handler,
   );
   http1.on('clientError', (_error, socket) => socket.destroy());
   // It never listens itself, and would otherwise not keep the list that its timeouts and its closing go by.
