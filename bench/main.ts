@@ -27,7 +27,7 @@ const benches: Readonly<Record<string, Bench>> = {
 const { values, positionals } = parseArgs({
   options: {
     json: { type: 'boolean' },
-    /** So many sessions that do nothing stand beside the one that is measured. */
+    /** All is measured twice: by itself, then with so many sessions beside that do nothing. */
     idle: { type: 'string', default: '0' },
     /** No container is started ahead of its grading. */
     'no-pool': { type: 'boolean', default: false },
@@ -46,24 +46,46 @@ const stack = await startStack({ setup: found, dataDir, env });
 const client = createClient({ endpoint: stack.endpoint, apiKey: stack.key });
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => void cleanUp().then(() => process.exit(1)));
-const results: Record<string, Measured> = {};
+const engine = createEngineApi(found.dockerSocket);
+let results: Record<string, Measured> = {};
 try {
-  const idle: Session[] = [];
-  for (let made = 0; made < Number(values.idle); made++) idle.push(await client.sessions.create({}));
-  const session = await client.sessions.create({ limits: { cpus: 2 } });
-  const engine = createEngineApi(found.dockerSocket);
-  const around: Surroundings = { client, session, engine, container: `assay-${session.id}`, setup: found, dataDir };
-  for (const [name, bench] of Object.entries(benches)) {
-    if (positionals.length > 0 && !positionals.includes(name)) continue;
-    if (process.stderr.isTTY) process.stderr.write(`${name} …\n`);
-    results[name] = await bench(around);
-    if (!values.json) print(name, results[name]);
-  }
-  for (const each of [session, ...idle]) await each.close();
+  results = await measureAll();
+  if (Number(values.idle) > 0) results = await measureBesideIdle(results);
 } finally {
   await cleanUp();
 }
 if (values.json) process.stdout.write(`${JSON.stringify(results)}\n`);
+
+/** Every bench that was asked for, in a session of their own: a worker remembers what ran in one. */
+async function measureAll(alone: Record<string, Measured> = {}): Promise<Record<string, Measured>> {
+  const measured: Record<string, Measured> = {};
+  await using session = await client.sessions.create({ limits: { cpus: 2 } });
+  const around: Surroundings = { client, session, engine, container: `assay-${session.id}`, setup: found, dataDir };
+  for (const [name, bench] of Object.entries(benches)) {
+    if (positionals.length > 0 && !positionals.includes(name)) continue;
+    if (process.stderr.isTTY) process.stderr.write(`${name} …\n`);
+    const figure = await bench(around);
+    measured[name] = alone[name] === undefined ? figure : { ...figure, slowdown: slowdown(figure, alone[name]) };
+    if (!values.json) print(name, measured[name]);
+  }
+  return measured;
+}
+
+async function measureBesideIdle(alone: Record<string, Measured>): Promise<Record<string, Measured>> {
+  const idle: Session[] = [];
+  try {
+    while (idle.length < Number(values.idle)) idle.push(await client.sessions.create({}));
+    if (!values.json) process.stdout.write(`with ${idle.length} idle sessions beside:\n`);
+    return await measureAll(alone);
+  } finally {
+    for (const session of idle) await session.close();
+  }
+}
+
+/** How many times worse: ours now against ours before. */
+function slowdown(now: Measured, before: Measured): number {
+  return now.unit === 'ms' ? now.ours / before.ours : before.ours / now.ours;
+}
 
 async function cleanUp(): Promise<void> {
   client.close();
@@ -71,7 +93,8 @@ async function cleanUp(): Promise<void> {
   rmSync(dataDir, { recursive: true, force: true });
 }
 
-function print(name: string, { ours, reference, unit, ratio, samples }: Measured): void {
-  const figures = `${ours.toFixed(2)} ${unit}, reference ${reference.toFixed(2)} ${unit}`;
-  process.stdout.write(`${name.padEnd(40)} ${`${ratio.toFixed(2)}×`.padStart(8)}   ${figures}, ${samples} samples\n`);
+function print(name: string, { ours, reference, unit, ratio, samples, slowdown }: Measured): void {
+  const figures = `${ours.toFixed(2)} ${unit}, reference ${reference.toFixed(2)} ${unit}, ${samples} samples`;
+  const told = slowdown === undefined ? '' : `, ${slowdown.toFixed(2)} times as slow as by itself`;
+  process.stdout.write(`${name.padEnd(40)} ${`${ratio.toFixed(2)}×`.padStart(8)}   ${figures}${told}\n`);
 }

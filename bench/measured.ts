@@ -10,6 +10,8 @@ export interface Measured {
   readonly unit: 'ms' | 'MB/s' | '1/s';
   readonly ratio: number;
   readonly samples: number;
+  /** Beside idle sessions: how many times slower ours is than it was without them, in the same run. */
+  readonly slowdown?: number;
 }
 
 /** What a bench may use. The session's container serves the reference too, so both run under the same limits. */
