@@ -117,6 +117,8 @@ function readUnary(
     stream.on('data', (chunk: Buffer) => {
       try {
         message = frames.push(chunk)[0] ?? message;
+        // A worker that answers has done what it was asked; what comes after the message is only the stream's farewell.
+        if (message !== undefined) resolve(message);
       } catch (error) {
         settle(() => reject(workerUnreachable(address, error)));
       }
@@ -127,8 +129,7 @@ function readUnary(
         if (status === undefined) return reject(workerUnreachable(address, 'the connection broke'));
         const error = errorOfStatus(status);
         if (error !== undefined) return reject(error);
-        if (message === undefined) return reject(workerUnreachable(address, 'the answer held no message'));
-        resolve(message);
+        reject(workerUnreachable(address, 'the answer held no message'));
       }),
     );
   });

@@ -49,8 +49,8 @@ export function createNatsSessionStore({ broker, onEventLost }: NatsSessionStore
     async create(record) {
       const key = sessionKey(record.project, idOf(record));
       const stored = await bucket.compareAndSet(key, record, 0);
-      // Not waited for: it never fails, and whoever wrote the record goes on with it at once.
-      if (stored !== undefined) void announce(stored);
+      // Not waited for, nor even begun: it never fails, and whoever wrote the record goes on with it at once.
+      if (stored !== undefined) setImmediate(announce, stored);
       return stored;
     },
     get: (project, sessionId) => bucket.get(sessionKey(project, sessionId)),
