@@ -104,12 +104,14 @@ describe('a warm session', () => {
 
   test('is one of many that ask at once: those that find none are made', async () => {
     await full();
-    const hits = async () => (await metrics.scrape()).get('warm_pool_takes_total{result="hit"}') ?? 0;
-    const before = await hits();
+    const takes = async (result: string) =>
+      (await metrics.scrape()).get(`warm_pool_takes_total{result="${result}"}`) ?? 0;
+    const before = { hits: await takes('hit'), misses: await takes('miss') };
     const sessions = await Promise.all(Array.from({ length: size + 2 }, () => create()));
     // One that is late may find one that was made meanwhile.
     const warm = sessions.filter(({ info }) => info.warm).length;
-    expect(warm).toBe((await hits()) - before);
+    expect(warm).toBe((await takes('hit')) - before.hits);
+    expect(size + 2 - warm).toBe((await takes('miss')) - before.misses);
     expect(warm).toBeGreaterThanOrEqual(size);
     expect(await Promise.all(sessions.map((session) => text(session, 'echo here')))).toEqual(
       Array(size + 2).fill('here\n'),

@@ -45,6 +45,8 @@ export interface WarmPool {
   known(reference: string): SandboxImage | undefined;
   /** One that fits, taken out for ever. Whoever takes it owns it from here on. */
   take(image: SandboxImage, limits: ContainerLimits): Sandbox | undefined;
+  /** Counts a session that found none. */
+  missed(): void;
   /** Drops what does not fit its image any more and makes what is missing, in the background. */
   fill(): void;
   died(containerId: string): void;
@@ -185,8 +187,10 @@ export function createWarmPool(deps: WarmPoolDeps): WarmPool {
         hits += 1;
         return sandbox;
       }
-      misses += 1;
       return undefined;
+    },
+    missed() {
+      misses += 1;
     },
     fill() {
       clearTimeout(timer);

@@ -43,17 +43,23 @@ export function createWarmStart(deps: WarmStartDeps): WarmStart {
   const { engine, networks, pool, records, log } = deps;
 
   async function take(session: Session): Promise<{ sandbox: Sandbox; image: SandboxImage } | undefined> {
-    if (pool.size === 0 || !deps.hasRoomFor(session.sessionId)) return undefined;
+    if (!deps.hasRoomFor(session.sessionId)) return undefined;
     networks.check(session.network);
+    const found = await fitting(session);
+    if (found === undefined) pool.missed();
+    else deps.own(found.sandbox, session.sessionId);
+    return found;
+  }
+
+  async function fitting(session: Session): Promise<{ sandbox: Sandbox; image: SandboxImage } | undefined> {
+    if (pool.size === 0) return undefined;
     // A tag can move, so the engine is asked; not that of a sample, nor that of the base image, which is the operator's.
     const known = session.image === '' ? pool.known(deps.images.nameOf(session)) : undefined;
     // The image of a sample that the pool does not have may have to be built, and that takes long.
     if (known === undefined && session.sample !== undefined) return undefined;
     const image = known ?? (await deps.images.of(session));
     const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits));
-    if (sandbox === undefined) return undefined;
-    deps.own(sandbox, session.sessionId);
-    return { sandbox, image };
+    return sandbox && { sandbox, image };
   }
 
   function rename(sandbox: Sandbox): void {
