@@ -1,11 +1,14 @@
 import { z } from 'zod';
 import { NetworkMode } from '../../gen/assay/v1/session_pb.js';
 import { hostAndPort, hostPatterns, listOf, logLevel, wholeNumber } from '../shared/config.ts';
+import { bucketSpecs } from '../shared/store/bucket-spec.ts';
 import { defaultFetchOptions } from './image/fetch-source.ts';
 import { type AddressRange, parseAddressRange } from './network/address-range.ts';
 import { warmPool } from './warm-pool-setting.ts';
 
 const mebibyte = 1_048_576;
+/** What belongs to a session or a verification is found by its record, so keeping it for longer than that is no use. */
+const recordSeconds = bucketSpecs.assay_sessions.maxAgeMs / 1_000;
 
 /** Private addresses, and those that providers share between customers. */
 const privateNetworks = '10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,198.18.0.0/15,fc00::/7';
@@ -54,13 +57,13 @@ export const workerConfig = z.object({
   ASSAY_VERIFICATION_ATTEMPTS: wholeNumber(1, 100).prefault('5'),
   ASSAY_JOB_ACK_SECONDS: wholeNumber(1, 3_600).prefault('30'),
   ASSAY_SEAL_SECONDS: wholeNumber(1, 3_600).prefault('60'),
-  ASSAY_SUBMISSION_KEEP_SECONDS: wholeNumber(3_600, 31_536_000).prefault('2592000'),
+  ASSAY_SUBMISSION_KEEP_SECONDS: wholeNumber(3_600, recordSeconds).prefault('2592000'),
   ASSAY_SUBMISSION_STORE_BYTES: wholeNumber(mebibyte, 2 ** 50).prefault(String(4_096 * mebibyte)),
   ASSAY_SUBMISSION_CACHE_BYTES: wholeNumber(mebibyte, 2 ** 50).prefault(String(1_024 * mebibyte)),
-  ASSAY_RESULT_KEEP_SECONDS: wholeNumber(3_600, 31_536_000).prefault('2592000'),
+  ASSAY_RESULT_KEEP_SECONDS: wholeNumber(3_600, recordSeconds).prefault('2592000'),
   ASSAY_RESULT_STORE_BYTES: wholeNumber(mebibyte, 2 ** 50).prefault(String(1_024 * mebibyte)),
   ASSAY_TRANSCRIPT_BYTES: wholeNumber(65_536, 2 ** 32).prefault(String(64 * mebibyte)),
-  ASSAY_TRANSCRIPT_KEEP_SECONDS: wholeNumber(1, 31_536_000).prefault('604800'),
+  ASSAY_TRANSCRIPT_KEEP_SECONDS: wholeNumber(1, recordSeconds).prefault('604800'),
   ASSAY_TRANSCRIPT_STORE_BYTES: wholeNumber(mebibyte, 2 ** 50).prefault(String(4_096 * mebibyte)),
   ASSAY_TRANSCRIPT_PATIENCE_SECONDS: wholeNumber(0, 86_400).prefault('600'),
   ASSAY_LIMIT_SAMPLE_BYTES: wholeNumber(65_536, 2 ** 40).prefault(String(256 * mebibyte)),
