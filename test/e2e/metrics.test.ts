@@ -17,7 +17,10 @@ test('the metrics of a worker count what its sessions did, and name none of them
   await session.run('sleep 60', { timeoutMs: 100 });
   await session.run(['/no/such/program']).catch(() => {});
   const follower = session.execute('echo here; sleep 600');
-  for await (const event of follower) if (event.type === 'stdout') break;
+  const reading = follower[Symbol.asyncIterator]();
+  await reading.next();
+  const attached = session.attach(follower.id)[Symbol.asyncIterator]();
+  await attached.next();
   expect((await fetch(new URL('/', metrics.url))).status).toBe(404);
   expect((await fetch(metrics.url)).headers.get('content-type')).toContain('text/plain');
   const open = await metrics.scrape();
@@ -29,6 +32,8 @@ test('the metrics of a worker count what its sessions did, and name none of them
     'output_bytes_total{stream="stdout"}': 100_000 + 3 + 5,
     'output_bytes_total{stream="stderr"}': 5,
     input_bytes_total: 12,
+    'open_streams{method="Execute"}': 1,
+    'open_streams{method="Attach"}': 1,
     spool_bytes: 25 * 4_096 + 3 * 4_096,
     spool_budget_bytes: 10 * 2 ** 30,
     'sessions{state="ready"}': 1,
@@ -39,6 +44,13 @@ test('the metrics of a worker count what its sessions did, and name none of them
     guest_reconnects_total: 0,
   });
   for (const name of open.keys()) expect(name).not.toContain(session.id);
+  await Promise.all([reading.return?.(), attached.return?.()]);
+  await expect
+    .poll(async () => [...(await metrics.scrape())].filter(([name]) => name.startsWith('open_streams')))
+    .toEqual([
+      ['open_streams{method="Execute"}', 0],
+      ['open_streams{method="Attach"}', 0],
+    ]);
 
   stack.stack.kill('worker');
   // It is answered by the next worker.
