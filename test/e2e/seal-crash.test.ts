@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { startTestStack, type TestStack } from './stack.ts';
@@ -29,6 +30,9 @@ test('a session whose worker is killed while it is sealed runs again, and what w
   );
   const alive = session.execute('cat', { input: true });
   await alive.started;
+  const timeoutMs = 10_000;
+  const timed = session.execute('until [ -e /tmp/on ]; do sleep 0.05; done', { timeoutMs });
+  await timed.started;
   const container = docker.getContainer(`assay-${session.id}`);
   const standing = Promise.withResolvers<void>();
   using _ = await onPause(`assay-${session.id}`, standing.resolve);
@@ -38,9 +42,13 @@ test('a session whose worker is killed while it is sealed runs again, and what w
   await standing.promise;
   await stack.stack.halt('worker', 'SIGKILL');
   expect((await container.inspect()).State.Paused).toBe(true);
+  await delay(timeoutMs);
 
   stack.stack.start('worker');
   const { id } = await client.verifications.start(session.id, request);
+  // It stood still all that time.
+  await session.run('touch /tmp/on');
+  expect((await timed.result()).reason).toBe('EXITED');
   await first;
   expect((await client.verifications.ended(id)).result).toMatchObject({ verdict: 'PASSED' });
   const known = await Array.fromAsync(client.verifications.list({ sessionId: session.id }));

@@ -3,6 +3,7 @@ import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
 import type { StartSpec, Stream } from '../guest/frame.ts';
 import type { Meter } from '../meter.ts';
 import type { Execution } from './execution.ts';
+import type { FrozenTime } from './frozen-time.ts';
 import type { Journal } from './journal.ts';
 import type { Nests } from './nests.ts';
 import type { SpoolBudget } from './spool-budget.ts';
@@ -16,6 +17,7 @@ export interface ExecutionHost {
   readonly pace: UnreadPace;
   readonly meter: Meter;
   readonly tracing: Tracing | undefined;
+  readonly frozenTime: FrozenTime;
   /** The next number between worker and guest, for this execution. */
   issue(execution: Execution): bigint;
   cgroups(): ContainerCgroups | undefined;

@@ -230,6 +230,7 @@ export class Execution implements Readable, Holding {
     this.armDeadline();
     // The worker that decided to end it may have died before it could.
     if (this.running) this.beginDoom();
+    if (this.host.frozenTime.frozen) this.freeze();
     // Most commands print or end within this time; then one write carries it all.
     this.startedNews = setTimeout(() => this.streams.wake(), startedDelayMs).unref();
   }
@@ -438,7 +439,7 @@ export class Execution implements Readable, Holding {
 
   private armDeadline(): void {
     if (this.spec.timeoutMs === undefined || !this.running) return;
-    const elapsed = Date.now() - (this.startedMs ?? Date.now());
+    const elapsed = this.host.frozenTime.runningSince(this.startedMs ?? Date.now());
     this.ending.arm(this.spec.timeoutMs - elapsed, (reason) => this.endAs(reason));
   }
 

@@ -9,6 +9,7 @@ import { acceptRequest, fingerprintOf, type Surroundings, textBytesOf } from './
 import { encodeAccepted } from './command-record.ts';
 import { Execution } from './execution.ts';
 import type { ExecutionHost } from './execution-spec.ts';
+import { createFrozenTime } from './frozen-time.ts';
 import { createGuestNumbers } from './guest-numbers.ts';
 import { createNests } from './nests.ts';
 
@@ -53,7 +54,7 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
 }
 
 export function createExecutions(
-  host: Omit<ExecutionHost, 'issue' | 'stored' | 'settled' | 'ended' | 'giveBack'>,
+  host: Omit<ExecutionHost, 'frozenTime' | 'issue' | 'stored' | 'settled' | 'ended' | 'giveBack'>,
   around: Surroundings,
   records: readonly JournalRecord[],
   limits: ExecutionLimits,
@@ -69,6 +70,7 @@ export function createExecutions(
   /** Those that the guest has mentioned since it connected. */
   const told = new Set<Execution>();
   const numbers = createGuestNumbers();
+  const frozenTime = createFrozenTime(host.journal);
   let last = 0n;
   let clearing: NodeJS.Timeout | undefined;
   let synced = false;
@@ -91,6 +93,7 @@ export function createExecutions(
     get sessionId() {
       return host.sessionId;
     },
+    frozenTime,
     issue,
     stored: (execution) => {
       stored.add(execution);
@@ -148,6 +151,7 @@ export function createExecutions(
   function replayOne(entry: JournalRecord): void {
     const { number, record } = entry;
     last = number > last ? number : last;
+    frozenTime.restore(record);
     if (record.case === 'accepted' && record.value.request !== undefined) {
       const { request, time, nest, guestNumber } = record.value;
       const execution = add(number, request, { ms: time === undefined ? 0 : timestampMs(time), nest }, true);
@@ -325,9 +329,11 @@ export function createExecutions(
       stored.clear();
     },
     freeze() {
+      frozenTime.freeze();
       for (const execution of unsettled) execution.freeze();
     },
     thaw() {
+      frozenTime.thaw();
       for (const execution of unsettled) execution.thaw();
     },
     heartbeat() {

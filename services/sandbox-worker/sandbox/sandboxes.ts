@@ -331,6 +331,8 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       await engine.pause(containerId);
     } else {
       await engine.resume(containerId);
+      // A worker that died while it stood still for a moment left it so.
+      sandbox.executions.thaw();
       await sandbox.guestReady(guestMs);
     }
     follow(sandbox, session);

@@ -10,8 +10,6 @@ export async function pauseContainer(engine: Engine, { executions, file, paused 
     if (!paused) executions.thaw();
     throw error;
   }
-  // What started meanwhile has a timeout too.
-  executions.freeze();
 }
 
 /**

@@ -94,6 +94,20 @@ test('an execution whose prepared process had been killed is sent again, under a
   executions.lose('done');
 });
 
+describe('while the sandbox stands still', () => {
+  test('no timeout runs for a command that is seen to start', () => {
+    const { executions } = sandbox;
+    executions.freeze();
+    const execution = sandbox.execute({ executionId: 'one', timeout: durationFromMs(500) });
+    executions.started(execution.number, 100);
+    vi.advanceTimersByTime(1_000);
+    executions.thaw();
+    vi.advanceTimersByTime(499);
+    executions.exit(execution.number, exited);
+    expect(execution.result?.reason).toBe(EndReason.EXITED);
+  });
+});
+
 describe('input', () => {
   const text = Buffer.from('text');
 

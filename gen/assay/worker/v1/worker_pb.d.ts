@@ -1078,6 +1078,22 @@ export declare type JournalRecord = Message<"assay.worker.v1.JournalRecord"> & {
     case: "event";
   } | {
     /**
+     * The session stands still from here on: it was paused, or its worker copies it. The number is 0.
+     *
+     * @generated from field: assay.worker.v1.JournalFrozen frozen = 15;
+     */
+    value: JournalFrozen;
+    case: "frozen";
+  } | {
+    /**
+     * The session goes on. The number is 0.
+     *
+     * @generated from field: assay.worker.v1.JournalThawed thawed = 16;
+     */
+    value: JournalThawed;
+    case: "thawed";
+  } | {
+    /**
      * The execution is about to be sent to the guest under this number. The last one counts.
      *
      * @generated from field: assay.worker.v1.JournalSent sent = 20;
@@ -1457,6 +1473,46 @@ export declare type JournalOutput = Message<"assay.worker.v1.JournalOutput"> & {
  * Use `create(JournalOutputSchema)` to create a new message.
  */
 export declare const JournalOutputSchema: GenMessage<JournalOutput>;
+
+/**
+ * JournalFrozen records the beginning of a time that counts against no timeout.
+ *
+ * @generated from message assay.worker.v1.JournalFrozen
+ */
+export declare type JournalFrozen = Message<"assay.worker.v1.JournalFrozen"> & {
+  /**
+   * When it was, in milliseconds since 1970.
+   *
+   * @generated from field: uint64 time_ms = 1;
+   */
+  timeMs: bigint;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalFrozen.
+ * Use `create(JournalFrozenSchema)` to create a new message.
+ */
+export declare const JournalFrozenSchema: GenMessage<JournalFrozen>;
+
+/**
+ * JournalThawed records the end of that time.
+ *
+ * @generated from message assay.worker.v1.JournalThawed
+ */
+export declare type JournalThawed = Message<"assay.worker.v1.JournalThawed"> & {
+  /**
+   * When it was, in milliseconds since 1970.
+   *
+   * @generated from field: uint64 time_ms = 1;
+   */
+  timeMs: bigint;
+};
+
+/**
+ * Describes the message assay.worker.v1.JournalThawed.
+ * Use `create(JournalThawedSchema)` to create a new message.
+ */
+export declare const JournalThawedSchema: GenMessage<JournalThawed>;
 
 /**
  * JournalDrained records the totals of the streams.
