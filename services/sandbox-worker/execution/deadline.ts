@@ -11,6 +11,8 @@ const timerLimitMs = 2_147_483_647;
 export function createDeadline(delayMs: number, expired: () => void): Deadline {
   let leftMs = delayMs;
   let sinceMs = 0;
+  /** It has expired, or never will. */
+  let over = false;
   let timer: NodeJS.Timeout | undefined;
 
   function run(): void {
@@ -19,8 +21,12 @@ export function createDeadline(delayMs: number, expired: () => void): Deadline {
       () => {
         leftMs -= performance.now() - sinceMs;
         timer = undefined;
-        if (leftMs > 0.5) run();
-        else expired();
+        if (leftMs > 0.5) {
+          run();
+          return;
+        }
+        over = true;
+        expired();
       },
       Math.min(Math.max(leftMs, 0), timerLimitMs),
     );
@@ -36,12 +42,12 @@ export function createDeadline(delayMs: number, expired: () => void): Deadline {
       leftMs -= performance.now() - sinceMs;
     },
     resume() {
-      if (timer === undefined && leftMs > 0) run();
+      if (timer === undefined && !over) run();
     },
     cancel() {
       clearTimeout(timer);
       timer = undefined;
-      leftMs = 0;
+      over = true;
     },
   };
 }
