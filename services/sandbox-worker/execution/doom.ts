@@ -1,6 +1,7 @@
 import type { EndReason } from '../../../gen/assay/v1/execution_pb.js';
 import type { ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import { signal, signalScope } from '../guest/frame.ts';
+import { createDeadline } from './deadline.ts';
 
 const sigterm = 15;
 const sigkill = 9;
@@ -19,8 +20,8 @@ export interface Doom {
   /** Leaves what is left to others: nobody is signalled or called back any more. */
   stop(): void;
   /** The sandbox stands still, or goes on: no time passes meanwhile. */
-  freeze?(): void;
-  thaw?(): void;
+  freeze(): void;
+  thaw(): void;
 }
 
 export function beginDoom(
@@ -49,19 +50,18 @@ export function beginDoom(
       looking.unref();
       return;
     }
-    clearTimeout(second);
+    second.cancel();
     const gone = listener;
     listener = undefined;
     gone();
   }
 
   signalAll(sigterm);
-  const second = setTimeout(() => {
+  const second = createDeadline(graceMs, () => {
     killed = true;
     signalAll(sigkill);
     if (looking === undefined) look();
-  }, graceMs);
-  second.unref();
+  });
 
   return {
     reason,
@@ -75,8 +75,10 @@ export function beginDoom(
     },
     stop() {
       listener = undefined;
-      clearTimeout(second);
+      second.cancel();
       clearTimeout(looking);
     },
+    freeze: () => second.pause(),
+    thaw: () => second.resume(),
   };
 }

@@ -1,6 +1,7 @@
 import { EndReason } from '../../../gen/assay/v1/execution_pb.js';
 import { createDeadline, type Deadline } from './deadline.ts';
 import type { Doom, DoomReason } from './doom.ts';
+import type { FrozenTime } from './frozen-time.ts';
 
 /** How an execution is ended from outside: by its deadline, by a caller, or with its shell. The first reason counts. */
 export class Ending {
@@ -8,6 +9,11 @@ export class Ending {
   reason: DoomReason | undefined;
   private doom: Doom | undefined;
   private deadline: Deadline | undefined;
+  private readonly frozenTime: FrozenTime;
+
+  constructor(frozenTime: FrozenTime) {
+    this.frozenTime = frozenTime;
+  }
 
   /** Whether its processes are being ended. */
   get begun(): boolean {
@@ -19,11 +25,13 @@ export class Ending {
     if (this.doom !== undefined || this.reason === undefined) return;
     this.deadline?.cancel();
     this.doom = doom(this.reason);
+    if (this.frozenTime.frozen) this.freeze();
     this.doom.whenGone(gone);
   }
 
   arm(leftMs: number, expired: (reason: DoomReason) => void): void {
     this.deadline ??= createDeadline(leftMs, () => expired(EndReason.TIMED_OUT));
+    if (this.frozenTime.frozen) this.freeze();
   }
 
   /** It has ended: no deadline counts any more. */
@@ -43,11 +51,11 @@ export class Ending {
 
   freeze(): void {
     this.deadline?.pause();
-    this.doom?.freeze?.();
+    this.doom?.freeze();
   }
 
   thaw(): void {
     this.deadline?.resume();
-    this.doom?.thaw?.();
+    this.doom?.thaw();
   }
 }

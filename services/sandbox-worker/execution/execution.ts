@@ -64,7 +64,7 @@ export class Execution implements Readable, Holding {
   private readonly streams: Streams;
   private readonly place: Place;
   private readonly log: ExecutionLog;
-  private readonly ending = new Ending();
+  private readonly ending: Ending;
   private startedNews: NodeJS.Timeout | undefined;
   private exit: GuestExit | undefined;
   private trace: ExecutionTrace | undefined;
@@ -78,6 +78,7 @@ export class Execution implements Readable, Holding {
     this.host = host;
     this.seat = seat;
     this.sentMs = spec.acceptedMs;
+    this.ending = new Ending(host.frozenTime);
     this.place = new Place(host);
     this.log = new ExecutionLog(host.journal, spec.number);
     this.input = createInput(
@@ -230,7 +231,6 @@ export class Execution implements Readable, Holding {
     this.armDeadline();
     // The worker that decided to end it may have died before it could.
     if (this.running) this.beginDoom();
-    if (this.host.frozenTime.frozen) this.freeze();
     // Most commands print or end within this time; then one write carries it all.
     this.startedNews = setTimeout(() => this.streams.wake(), startedDelayMs).unref();
   }

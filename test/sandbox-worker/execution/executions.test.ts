@@ -3,7 +3,14 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { EndReason } from '../../../gen/assay/v1/execution_pb.js';
 import { OpenShellRequestSchema } from '../../../gen/assay/v1/shell_pb.js';
-import { failedStep, forget, input, inputEnd } from '../../../services/sandbox-worker/guest/frame.ts';
+import {
+  failedStep,
+  forget,
+  input,
+  inputEnd,
+  signal,
+  signalScope,
+} from '../../../services/sandbox-worker/guest/frame.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
 import { createStandInSandbox, exited, type StandInSandbox } from './stand-in-sandbox.ts';
 
@@ -105,6 +112,28 @@ describe('while the sandbox stands still', () => {
     vi.advanceTimersByTime(499);
     executions.exit(execution.number, exited);
     expect(execution.result?.reason).toBe(EndReason.EXITED);
+  });
+
+  test('a command that is to end keeps the time it has for that, whether it was told before or meanwhile', () => {
+    const { executions, sent } = sandbox;
+    // The guest is asked to signal, as where no process is found in the cgroup.
+    sandbox.populated = false;
+    const before = sandbox.execute({ executionId: 'one' });
+    const meanwhile = sandbox.execute({ executionId: 'two' });
+    for (const { number } of [before, meanwhile]) executions.started(number, 100);
+    const killed = () =>
+      [before, meanwhile].map(({ number }) =>
+        sent.some((frame) => frame.equals(signal(number, 9, signalScope.execution))),
+      );
+    before.cancel();
+    executions.freeze();
+    meanwhile.cancel();
+    vi.advanceTimersByTime(10_000);
+    executions.thaw();
+    vi.advanceTimersByTime(1_999);
+    expect(killed()).toEqual([false, false]);
+    vi.advanceTimersByTime(1);
+    expect(killed()).toEqual([true, true]);
   });
 });
 
