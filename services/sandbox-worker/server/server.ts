@@ -71,6 +71,8 @@ export async function serveWorker(
 
   const http2 = createServer({
     settings: { initialWindowSize: streamWindowBytes, maxConcurrentStreams: 10_000 },
+    // A sessions service resets a stream for every client of its own that goes away: node would soon hang up on it.
+    ...{ streamResetBurst: 100_000, streamResetRate: 10_000 },
   });
   const sessions = new Set<ServerHttp2Session>();
   http2.on('session', (session) => {

@@ -117,8 +117,11 @@ function readUnary(
     stream.on('data', (chunk: Buffer) => {
       try {
         message = frames.push(chunk)[0] ?? message;
-        // A worker that answers has done what it was asked; what comes after the message is only the stream's farewell.
-        if (message !== undefined) resolve(message);
+        if (message === undefined) return;
+        // A worker that answers has done what it was asked; what comes after the message is only the stream's farewell. It
+        // is waited for: a server that sees many streams reset hangs up.
+        signal?.removeEventListener('abort', abort);
+        resolve(message);
       } catch (error) {
         settle(() => reject(workerUnreachable(address, error)));
       }
