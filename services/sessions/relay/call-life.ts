@@ -87,6 +87,6 @@ function oneOf(header: string | string[] | undefined): string | undefined {
 }
 
 /** Longer than any timer can be: as long as a timer can be. */
-function capped(ms: number): number {
+export function capped(ms: number): number {
   return Math.min(Math.ceil(ms), 2_147_483_647);
 }

@@ -3,6 +3,7 @@ import type { ConnectError } from '@connectrpc/connect';
 import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
 import { toTrailers } from '../../shared/rpc-error.ts';
 import { invalid, overLimit } from '../validation/field.ts';
+import { unsentMemoryOf } from './unsent-memory.ts';
 
 /** One server-streaming gRPC call, framed by hand on its HTTP/2 stream. */
 export interface GrpcCall {
@@ -11,6 +12,8 @@ export interface GrpcCall {
   readMessage(limitBytes: number): Promise<Buffer>;
   /** Sends the headers of the response, if they were not sent. */
   begin(): void;
+  /** Sends frames. Calls back once nobody looks at them any more; never, where the call is cut off before they have left. */
+  write(bytes: Uint8Array, sent?: () => void): void;
   /** Ends the call with the trailers of a worker. The first end counts. */
   end(status: Record<string, string>): void;
   fail(error: ConnectError): void;
@@ -22,12 +25,21 @@ export interface GrpcCall {
   readonly timeoutMs: number | undefined;
 }
 
-/** A client that neither reads its trailers nor ends its request is let go after this. */
+/** A client that neither reads its trailers nor ends its request is let go after this, */
 const lingerMs = 5_000;
+/** and after what the slowest connection takes for the bytes that are left. */
+const slowestBytesPerMs = 16;
 
-export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, requestId: string): GrpcCall {
+export function createGrpcCall(
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  requestId: string,
+  patienceMs = lingerMs,
+): GrpcCall {
   // Not an AbortController: making and aborting one takes 0.03 ms of every call.
   const listeners = new Set<() => void>();
+  // A stream that is destroyed forgets its session.
+  const memory = stream.session && unsentMemoryOf(stream.session);
   let over = false;
   let trailers: Record<string, string> = {};
   const response = {
@@ -41,6 +53,9 @@ export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpH
   const begin = (): void => {
     if (!stream.headersSent && !stream.destroyed) stream.respond(response, { waitForTrailers: true });
   };
+  const write = (bytes: Uint8Array, sent = (): void => {}): void => {
+    stream.write(bytes, (error) => (error ? memory?.hold(bytes) : sent()));
+  };
   const end = (status: Record<string, string>): void => {
     if (over || stream.destroyed || stream.closed) return;
     over = true;
@@ -48,7 +63,7 @@ export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpH
     trailers = status;
     if (stream.headersSent) stream.end();
     else stream.respond({ ...response, ...status }, { endStream: true });
-    letGo(stream);
+    letGo(stream, patienceMs + stream.writableLength / slowestBytesPerMs);
   };
   return {
     stream,
@@ -60,6 +75,7 @@ export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpH
       return () => listeners.delete(listener);
     },
     begin,
+    write,
     end,
     fail: (error) => end(toTrailers(error)),
     readMessage: (limitBytes) => readMessage(stream, limitBytes),
@@ -67,13 +83,13 @@ export function createGrpcCall(stream: ServerHttp2Stream, headers: IncomingHttpH
   };
 }
 
-function letGo(stream: ServerHttp2Stream): void {
+function letGo(stream: ServerHttp2Stream, afterMs: number): void {
   stream.resume();
   const timer = setTimeout(() => {
     // Not after a close without an error, which waits for the unread data and so resets nothing: the stream would be gone
     // here and open there, and node would answer the next window of the client with empty frames for ever.
     stream.destroy();
-  }, lingerMs);
+  }, afterMs);
   stream.once('close', () => clearTimeout(timer));
 }
 

@@ -21,7 +21,7 @@ export function relayMany(
     const calls: ManyCalls = open(speaker, {
       send(messages) {
         if (call.over || stream.destroyed) return;
-        stream.write(Buffer.concat(messages.flatMap((message) => [grpcPrefix(message.length), message])));
+        call.write(Buffer.concat(messages.flatMap((message) => [grpcPrefix(message.length), message])));
       },
       get crowded() {
         return crowded();

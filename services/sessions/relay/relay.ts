@@ -30,9 +30,7 @@ export function relay(call: GrpcCall, opened: ExecutionLine): Promise<Record<str
     function frames(bytes: Buffer, release: () => void): boolean {
       if (down.destroyed || call.over) return false;
       queued += bytes.length;
-      down.write(bytes, (error) => {
-        // Of a stream that was cut off a part may still be on its way out of the memory, to somebody else's client.
-        if (error) return;
+      call.write(bytes, () => {
         release();
         queued -= bytes.length;
         if (!stopped || queued > queueBytes / 2) return;

@@ -35,7 +35,7 @@ export function relayShared(call: GrpcCall, execution: SharedExecution): Promise
         frames(bytes) {
           if (over || down.destroyed) return;
           call.begin();
-          down.write(bytes);
+          call.write(bytes);
         },
         end({ trailers, rest }) {
           finish(() => {

@@ -8,7 +8,7 @@ import type { CallRecord, CallRecords } from '../rpc/call-record.ts';
 import { peerKey } from '../rpc/peer.ts';
 import { traceparentKey } from '../rpc/trace.ts';
 import { decodeRequest } from '../validation/message.ts';
-import { admit, type Called, follow, isPlainGrpc, recordOf } from './call-life.ts';
+import { admit, type Called, capped, follow, isPlainGrpc, recordOf } from './call-life.ts';
 import { createGrpcCall, type GrpcCall } from './grpc-call.ts';
 
 /** Calls with one request and one answer over gRPC, beside the framework, which takes a millisecond of a call that is made now and then. */
@@ -63,7 +63,7 @@ export function createUnaryPath(deps: UnaryPathDeps): UnaryPath {
     if (record.traceparent !== undefined) contextValues.set(traceparentKey, record.traceparent);
     return createHandlerContext({
       ...{ service: method.parent, method, protocolName: 'grpc', requestMethod: 'POST', url: '' },
-      ...(call.timeoutMs === undefined ? {} : { timeoutMs: call.timeoutMs }),
+      ...(call.timeoutMs === undefined ? {} : { timeoutMs: capped(call.timeoutMs) }),
       ...{ shutdownSignal, requestSignal: gone.signal, contextValues },
     });
   }
@@ -83,7 +83,7 @@ export function createUnaryPath(deps: UnaryPathDeps): UnaryPath {
           const answer = await handle(request, context);
           if (call.over || stream.destroyed) return undefined;
           call.begin();
-          stream.write(grpcFrame(toBinary(method.output, create(method.output, answer))));
+          call.write(grpcFrame(toBinary(method.output, create(method.output, answer))));
           return ok;
         } finally {
           context.abort();
