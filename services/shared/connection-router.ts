@@ -5,10 +5,12 @@ import { createServer, type Server } from 'node:net';
 const http2Preface = Buffer.from('PRI');
 /** A connection that says nothing for this long is closed. */
 const firstBytesMs = 10_000;
+/** A peer that is silent for so long is asked by the kernel whether it is still there, which also keeps what lies between from forgetting it. */
+const aliveMs = 30_000;
 
 /** One port for two protocols: HTTP/2 with prior knowledge begins with `PRI`, which is no method of HTTP/1.1. */
 export function createConnectionRouter(http1: HttpServer, http2: Http2Server, maxConnections: number): Server {
-  const server = createServer({ noDelay: true });
+  const server = createServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: aliveMs });
   server.maxConnections = maxConnections;
   server.on('connection', (socket) => {
     const drop = (): void => void socket.destroy();

@@ -24,10 +24,14 @@ beforeEach(async () => {
 afterEach(() => void server.close());
 
 /** A line to a server that says what the test has it say. */
-async function open() {
+async function open(answerMs?: number) {
   const links = { open: async () => link } as unknown as WorkerLinks;
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const line = await createWorkerLines(links, 'the-token')(address, { request: { sessionId: 's', executionId: 'e' } });
+  const line = await createWorkerLines(
+    links,
+    'the-token',
+    answerMs,
+  )(address, { request: { sessionId: 's', executionId: 'e' } });
   const over = Promise.withResolvers<{ end?: Record<string, string>; broken?: unknown }>();
   const frames: Buffer[] = [];
   const reader = (more: (bytes: Buffer, release: () => void) => boolean = () => true): LineEvents => ({
@@ -88,7 +92,21 @@ test('a line ends with the link to its worker, which is how a silent death is se
   link.emit('close');
   expect((await over).broken).toMatchObject({ message: expect.stringContaining('connection is gone') });
   await closed;
-  expect(link.listenerCount('close')).toBe(0);
+});
+
+test('many lines listen to their link once', async () => {
+  const links = { open: async () => link } as unknown as WorkerLinks;
+  const openLine = createWorkerLines(links, 'the-token');
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const lines = await Promise.all(Array.from({ length: 12 }, () => openLine(address, {})));
+  expect(link.listenerCount('close')).toBe(1);
+  for (const line of lines) line.close();
+});
+
+test('a worker that accepts and does not answer is not waited for for ever', async () => {
+  const { line, over, reader } = await open(50);
+  line.read(reader());
+  expect((await over).broken).toMatchObject({ message: 'no answer in 50 ms' });
 });
 
 test('a line that is closed before it was read frees its connection', async () => {
@@ -97,7 +115,31 @@ test('a line that is closed before it was read frees its connection', async () =
   const closed = once(socket, 'close');
   line.close();
   await closed;
-  await expect.poll(() => link.listenerCount('close')).toBe(0);
+});
+
+test('little that is read one after the other takes little memory, however long it is held', async () => {
+  const { line, reader } = await open();
+  const held: Buffer[] = [];
+  let more = Promise.withResolvers<void>();
+  line.read(
+    reader((bytes) => {
+      held.push(bytes);
+      more.resolve();
+      return true;
+    }),
+  );
+  const { socket } = await asked;
+  socket.write(head);
+  for (let i = 0; i < 200; i++) {
+    more = Promise.withResolvers();
+    socket.write(grpcFrame(Buffer.alloc(100)));
+    await more.promise;
+  }
+  const memories = new Set(held.map(({ buffer }) => buffer));
+  const bytes = [...memories].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  // Copies share the slabs of node's own pool.
+  expect(bytes).toBeLessThan(256 * 1_024);
+  line.close();
 });
 
 describe('memory', () => {

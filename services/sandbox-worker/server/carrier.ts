@@ -33,16 +33,20 @@ export function carryOnStream(stream: ServerHttp2Stream): Carrier {
 
 /** A line: a connection with one answer on it, in the frames of gRPC-Web, which ends with the connection. */
 export function carryOnLine(response: ServerResponse): Carrier {
+  let ended = false;
   begin(response, {});
   // The answer is known before there is anything to tell.
   response.flushHeaders();
   return {
     get gone() {
-      return response.destroyed || response.writableEnded;
+      return ended || response.destroyed;
     },
     write: (buffers, sent) => writeTogether(response, buffers, sent),
     end(trailers) {
-      if (!response.destroyed) response.end(trailersFrame(trailers));
+      if (ended || response.destroyed) return;
+      ended = true;
+      // It is the reader's to hang up: of a connection that was closed here the kernel drops what is not read within minutes.
+      response.write(trailersFrame(trailers));
     },
     onClose: (callback) => void response.on('close', callback),
   };

@@ -2,6 +2,8 @@
 const largeBytes = 262_144;
 const smallBytes = 8_192;
 const keptBuffers = 64;
+/** A read that fills less than this part of its memory is copied. */
+const worthKeeping = 4;
 const free: Buffer[] = [];
 
 /** The memory that a line is read into: lent for one read after another, and given back when what was read has been passed on. */
@@ -19,13 +21,19 @@ export function createReadBuffers(): ReadBuffers {
   let busy = false;
   return {
     next() {
-      current = busy ? (free.pop() ?? Buffer.allocUnsafeSlow(largeBytes)) : Buffer.allocUnsafeSlow(smallBytes);
+      const bytes = busy ? largeBytes : smallBytes;
+      if (current?.length !== bytes) {
+        if (current !== undefined) giveBack(current);
+        current = (busy ? free.pop() : undefined) ?? Buffer.allocUnsafeSlow(bytes);
+      }
       return current;
     },
     filled(bytes) {
       const used = current as Buffer;
-      current = undefined;
       busy = bytes >= smallBytes;
+      // Little in much memory would hold all of it for as long as a client does not read: that is copied.
+      if (bytes < used.length / worthKeeping) return [Buffer.from(used.subarray(0, bytes)), () => {}];
+      current = undefined;
       return [used.subarray(0, bytes), () => giveBack(used)];
     },
     close() {

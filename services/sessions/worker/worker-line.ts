@@ -1,3 +1,4 @@
+import type { ClientHttp2Session } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { AttachRequestSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
@@ -34,10 +35,27 @@ export interface LineEvents {
 /** Opens lines. Rejects with WORKER_UNREACHABLE. */
 export type OpenLine = (address: string, request: MessageInitShape<typeof AttachRequestSchema>) => Promise<WorkerLine>;
 
-export function createWorkerLines(links: WorkerLinks, token: string): OpenLine {
+/** How long a worker may take to accept a line and to answer. */
+const usualAnswerMs = 10_000;
+const aliveMs = 30_000;
+
+export function createWorkerLines(links: WorkerLinks, token: string, answerMs = usualAnswerMs): OpenLine {
+  const lines = new WeakMap<ClientHttp2Session, Set<Socket>>();
+
+  /** The link is asked now and then whether its worker still lives; a line ends with it. */
+  function linesOf(link: ClientHttp2Session): Set<Socket> {
+    const known = lines.get(link);
+    if (known !== undefined) return known;
+    const sockets = new Set<Socket>();
+    lines.set(link, sockets);
+    link.once('close', () => {
+      for (const socket of sockets) socket.destroy(new Error("the worker's connection is gone"));
+    });
+    return sockets;
+  }
+
   return async (address, request) => {
-    // The link is asked now and then whether its worker still lives; a line ends with it.
-    const link = await links.open(address);
+    const sockets = linesOf(await links.open(address));
     const message = grpcFrame(toBinary(AttachRequestSchema, create(AttachRequestSchema, request)));
     const buffers = createReadBuffers();
     let take = (_bytes: Buffer, _release: () => void): boolean => false;
@@ -46,14 +64,17 @@ export function createWorkerLines(links: WorkerLinks, token: string): OpenLine {
       host: address.slice(0, colon).replace(/^\[|\]$/g, ''),
       port: Number(address.slice(colon + 1)),
       noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: aliveMs,
       onread: { buffer: buffers.next, callback: (bytes) => take(...buffers.filled(bytes)) },
     });
-    const broken = (): void => void socket.destroy(new Error("the worker's connection is gone"));
-    link.once('close', broken);
+    sockets.add(socket);
+    const late = setTimeout(() => socket.destroy(new Error(`no answer in ${answerMs} ms`)), answerMs);
     // Whoever reads listens too; until then a failure must not end the process.
     socket.on('error', () => {});
     socket.once('close', () => {
-      link.off('close', broken);
+      clearTimeout(late);
+      sockets.delete(socket);
       buffers.close();
     });
     socket.pause();
@@ -69,7 +90,10 @@ export function createWorkerLines(links: WorkerLinks, token: string): OpenLine {
           socket.destroy();
         };
         const lines = createLineReader({
-          begin: reader.begin,
+          begin() {
+            clearTimeout(late);
+            reader.begin();
+          },
           frames: reader.frames,
           end: (trailers) => finish(() => reader.end(trailers)),
         });
