@@ -48,16 +48,21 @@ static void add_children(struct walk *walk, bool (*possible)(const struct execut
 	}
 }
 
-/* Made while the command ran, and neither the guest nor a shell. */
+/* Made since the command began, and neither the guest nor a shell. */
+static bool made_since(const struct execution *e, const struct process *p)
+{
+	return p->pid != getpid() && !shell_leads(p->pid) && moment_before(e->began, p->start, p->pid);
+}
+
+/* Likewise, and before the command ended. */
 static bool of_its_time(const struct execution *e, const struct process *p)
 {
 	bool ended = e->phase == PHASE_EXITED;
-	return p->pid != getpid() && !shell_leads(p->pid) && moment_before(e->began, p->start, p->pid) &&
-	       !(ended && moment_before(e->ended, p->start, p->pid));
+	return made_since(e, p) && !(ended && moment_before(e->ended, p->start, p->pid));
 }
 
-/* Whoever has lost its parent shows by its streams where it came from; without them, that it left the shell's session. */
-static bool is_stray(const struct execution *e, const struct process *p, struct walk *walk)
+/* Whether it shows that it is another execution's. */
+static bool is_others(const struct execution *e, const struct process *p)
 {
 	for (unsigned i = 0; i < executions_end(); i++) {
 		const struct execution *other = execution_at(i);
@@ -65,12 +70,20 @@ static bool is_stray(const struct execution *e, const struct process *p, struct 
 		if (other == e || other->phase == PHASE_FREE)
 			continue;
 		if (other->shell == 0 && other->pid > 0 && other->pid == p->session)
-			return false;
+			return true;
 		process_name_pipe(other->output[0].fd, names[0]);
 		process_name_pipe(other->output[1].fd, names[1]);
 		if (process_holds(p, names))
-			return false;
+			return true;
 	}
+	return false;
+}
+
+/* Whoever has lost its parent shows by its streams where it came from; without them, that it left the shell's session. */
+static bool is_stray(const struct execution *e, const struct process *p, struct walk *walk)
+{
+	if (is_others(e, p))
+		return false;
 	struct process *leader = process_find(walk, p->session);
 	return p->session == e->pid || leader == NULL || of_its_time(e, leader);
 }
@@ -85,15 +98,22 @@ static void mark_command(void *whose, struct walk *walk, struct walk *before)
 	group.length = shell_lives ? read_cgroup(e->pid, group.text) : 0;
 	process_name_pipe(e->output[0].fd, names[0]);
 	process_name_pipe(e->output[1].fd, names[1]);
+	/* `exec 3>&1` in the command: then the streams say nothing of what the shell made later. */
+	struct process *itself = shell_lives ? process_find(walk, e->pid) : NULL;
+	bool telling = itself == NULL || !process_holds(itself, names);
 	for (size_t i = 0; i < walk->count; i++) {
 		struct process *p = &walk->list[i];
-		if (!of_its_time(e, p))
-			continue;
 		bool child = shell_lives && p->parent == e->pid, orphan = p->parent == getpid();
+		if (!of_its_time(e, p)) {
+			/* What its processes made after its end, and whose parents are gone. */
+			p->ours = made_since(e, p) &&
+			          (process_reached(before, p) || (orphan && telling && process_holds(p, names) && !is_others(e, p)));
+			continue;
+		}
 		p->ours = child || process_reached(before, p) || process_holds(p, names) ||
 		          (orphan && in_group(&group, p) && is_stray(e, p, walk));
 	}
-	add_children(walk, of_its_time, e);
+	add_children(walk, made_since, e);
 }
 
 void shell_kill_command(struct execution *e, int signal_number, uint32_t scope)

@@ -279,6 +279,46 @@ describe.concurrent('a timeout', () => {
   });
 });
 
+describe('cancelling a command of a shell that has ended', () => {
+  test('ends what it left in the background, the shell keeps its state, and what others left lives on', async () => {
+    await using shell = await session.openShell();
+    const word = `9${shell.id.replace(/\D/g, '').slice(0, 8)}`;
+    const alive = async () => String((await session.run(`pgrep -a -f "[s]leep ${word}"`)).stdout);
+    await shell.run(`kept=yes; cd /usr; sleep ${word}1 & earlier=$!`);
+    // A server: it goes on by children that it makes after its command, and one of them does not hear TERM.
+    const server = `echo up; while :; do sleep 0.05; done & (sleep 0.3; trap "" TERM; (sleep ${word}2 & exec sleep ${word}3)) &`;
+    const left = await shell.run(server, { id: `left-${shell.id}` });
+    expect(left).toMatchObject({ reason: 'EXITED', exitCode: 0 });
+    await shell.run(`sleep ${word}4 & later=$!`);
+    await eventually(async () => expect((await alive()).split('\n')).toHaveLength(5));
+    const { executions } = createConnection(stack.endpoint, stack.key);
+    const drained = Array.fromAsync(session.attach(`left-${shell.id}`, { followBackground: true }));
+    const before = await session.execution(`left-${shell.id}`);
+    expect(before.background).toBe(true);
+    await executions.cancelExecution({ sessionId: session.id, executionId: `left-${shell.id}` });
+    await eventually(async () => expect((await session.execution(`left-${shell.id}`)).background).toBe(false));
+    expect((await drained).at(-1)).toMatchObject({ type: 'finished', result: { reason: 'EXITED', exitCode: 0 } });
+    expect(await session.execution(`left-${shell.id}`)).toMatchObject({ background: false, result: before.result });
+    const after = await shell.run(
+      'echo $kept; pwd; kill -0 $earlier && kill -0 $later && echo both; kill $earlier $later',
+    );
+    expect([String(after.stdout), after.result.shellReopened]).toEqual(['yes\n/usr\nboth\n', false]);
+    expect(await alive()).toBe('');
+  });
+
+  test('spares the later commands of a shell that itself holds its output', async () => {
+    await using shell = await session.openShell();
+    await shell.run('exec 7>&1; sleep 8400 & first=$!', { id: `held-${shell.id}` });
+    await shell.run('sleep 8400 & second=$!; (sleep 8400 & echo $! >/tmp/third.$$)');
+    const { executions } = createConnection(stack.endpoint, stack.key);
+    await executions.cancelExecution({ sessionId: session.id, executionId: `held-${shell.id}` });
+    await shell.run('wait $first; kill -0 $second && kill -0 $(cat /tmp/third.$$)');
+    // Long enough for the second blow.
+    const spared = await shell.run('sleep 2.2; kill -0 $second && kill -0 $(cat /tmp/third.$$) && echo spared');
+    expect([String(spared.stdout), spared.result.shellReopened]).toEqual(['spared\n', false]);
+  });
+});
+
 describe('closing a shell', () => {
   test('ends its command, what it left running, and what waits', async () => {
     const shell = await session.openShell();

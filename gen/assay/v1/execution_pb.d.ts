@@ -1623,7 +1623,8 @@ export declare const ExecutionService: GenService<{
   },
   /**
    * CancelExecution ends every process of an execution: TERM, two seconds, KILL. It answers at once; the result says CANCELLED. Of one that has
-   * ended it ends the processes that were left in the background, and the result stays what it was.
+   * ended it ends the processes that were left in the background, and the result stays what it was. Of a command of a shell it does so only while
+   * one of them holds the command's stdout or stderr: otherwise nothing tells whose they are, and they end with the shell.
    *
    * @generated from rpc assay.v1.ExecutionService.CancelExecution
    */

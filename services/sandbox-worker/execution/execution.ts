@@ -393,6 +393,11 @@ export class Execution implements Readable, Holding {
 
   /** Ends the processes that it left in the background. */
   private endLeftovers(): void {
+    // Its shell shares one cgroup with all commands: only the guest can tell whose they are, while one holds its streams.
+    if (this.seat !== undefined) {
+      if (!this.settled) beginDoom(this.number, EndReason.CANCELLED, undefined, (frame) => this.host.send(frame));
+      return;
+    }
     const { cgroup } = this.place;
     if (cgroup === undefined || !this.leavesProcesses) return;
     // Once they are gone the cgroup may be another execution's.
