@@ -31,8 +31,15 @@ export const attack: readonly Behaviour[] = [
   [
     'aliases named command, printf and . change no result',
     async (shell) => {
-      await shell.run("alias command='echo fake'; alias printf='echo fake'; alias builtin='echo fake'");
-      await expectHonest(shell, 'aliases');
+      await shell.mark();
+      for (const name of ['command', 'printf', 'builtin', '.', 'source']) {
+        await shell.ok(`alias ${name}='echo fake'`);
+        expect(await shell.ok(`alias ${name}`), name).toContain('echo fake');
+        await expectHonest(shell, name);
+      }
+      // They are in force, where the command's own text uses them.
+      expect(await shell.ok('. /dev/null')).toBe('fake /dev/null\n');
+      await shell.expectMarked();
     },
   ],
   [
@@ -152,12 +159,14 @@ export const attack: readonly Behaviour[] = [
     },
   ],
   [
-    'ulimit -n 3 ends in a shell that works',
+    'ulimit -n 3 leaves the shell no descriptor to report with: it is opened again, the results say so, the next command works',
     async (shell) => {
+      await shell.mark();
       const outcome = await shell.run('ulimit -n 3; echo limited');
-      expect(['EXITED', 'SHELL_EXITED']).toContain(outcome.reason);
-      await shell.run('true');
-      expect(await shell.ok('echo works')).toBe('works\n');
+      expect(outcome).toMatchObject({ reason: 'SHELL_EXITED', ended: true, out: 'limited\n' });
+      expect(outcome.message).toContain('stopped telling how its commands end');
+      await shell.expectReopened();
+      expect(await shell.ok('/bin/echo works')).toBe('works\n');
     },
   ],
   [

@@ -26,16 +26,30 @@ export const background: readonly Behaviour[] = [
     'a chatty server past 64 KiB goes on while other commands run, and its log can be followed',
     async (shell) => {
       // Not as fast as it can: how much comes until it is told to stop must not depend on how long that takes.
-      const log =
+      const server =
         'i=0; while [ ! -e "$stop" ]; do i=$((i+1)); echo "request $i ----------------------------------------"; [ $((i % 100)) = 0 ] && sleep 0.01; done; echo stopped';
-      const { id } = await shell.run(`stop=${shell.dir}.stop sh -c '${log}' &`);
+      const { id } = await shell.run(`stop=${shell.dir}.stop sh -c '${server}' &`);
+      let seen = 0;
+      const follow = async () => {
+        let log = '';
+        for await (const event of shell.session.attach(id, { followBackground: true })) {
+          if (event.type === 'stdout') log += Buffer.from(event.data).toString('latin1');
+          seen = log.length;
+        }
+        return log;
+      };
+      // It is followed while it runs, and commands run while it is followed.
+      const followed = follow();
       for (let count = 0; count < 5; count++) expect(await shell.ok(`echo ${count}`)).toBe(`${count}\n`);
-      const until = async () => (await shell.session.execution(id)).stdoutBytes > 200_000;
-      while (!(await until())) await shell.ok('sleep 0.05');
+      while (seen <= 200_000) await shell.ok('sleep 0.05');
+      expect((await shell.session.execution(id)).background).toBe(true);
       await shell.ok(`touch ${shell.dir}.stop`);
-      const lines = (await shell.all(id)).split('\n');
+      const log = await followed;
+      const lines = log.split('\n');
       expect(lines.at(-2)).toBe('stopped');
       expect(lines.slice(0, -2).findIndex((line, index) => !line.startsWith(`request ${index + 1} `))).toBe(-1);
+      // Whoever comes later reads the same.
+      expect((await shell.all(id)) === log).toBe(true);
     },
   ],
   ...(

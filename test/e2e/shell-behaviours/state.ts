@@ -194,7 +194,17 @@ export const state: readonly Behaviour[] = [
   [
     'set -euo pipefail, where the shell has it, breaks nothing that works (OpenHands/OpenHands#10550)',
     async (shell) => {
-      if (shell.dialect === 'dash') return;
+      if (shell.dialect === 'dash') {
+        // It takes e and u, then refuses the third, which by then ends it.
+        await shell.mark();
+        const refused = await shell.run('set -euo pipefail; echo never');
+        expect(refused).toMatchObject({ code: 2, reason: 'SHELL_EXITED', ended: true, out: '' });
+        expect(refused.err).toContain('pipefail');
+        await shell.expectReopened();
+        await shell.ok('set -eu');
+        expect(await shell.ok('ls -la / >/dev/null; false | true; echo listed')).toBe('listed\n');
+        return;
+      }
       await shell.ok('set -euo pipefail');
       expect(await shell.ok('ls -la / >/dev/null; echo listed')).toBe('listed\n');
       expect(await shell.run('false | true')).toMatchObject({ code: 1, reason: 'SHELL_EXITED' });

@@ -71,6 +71,15 @@ export const streams: readonly Behaviour[] = [
       const repository = `mkdir -p ${shell.dir} && cd ${shell.dir} && git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first`;
       await shell.ok(repository);
       expect(await shell.ok('PAGER=more git log --format=%s')).toBe('first\n');
+      // More than a screen, after which a pager on a terminal waits for a key.
+      const lines = Array.from({ length: 300 }, (_, index) => `${index + 1}\n`).join('');
+      for (const pager of ['more', 'busybox more', 'busybox less']) {
+        expect(await shell.ok(`seq 1 300 | ${pager}`), pager).toBe(lines);
+      }
+      // One that insists on a key is told at once that there is no terminal to read it from.
+      const insists = await shell.run(`seq 1 300 | sh -c 'cat; read key </dev/tty && echo "got $key"'`);
+      expect(insists).toMatchObject({ reason: 'EXITED', out: lines, err: expect.stringContaining('/dev/tty') });
+      expect(insists.code).not.toBe(0);
     },
   ],
   [
