@@ -85,6 +85,27 @@ export const interruption: readonly Behaviour[] = [
     },
   ],
   [
+    'a timeout under set -e ends the shell, which is opened again, and the results say so',
+    async (shell) => {
+      for (const text of ['sleep 7200; echo never', 'while :; do :; done']) {
+        const outcome = await timedOutBeyond(
+          async (timeoutMs) => {
+            await shell.mark();
+            await shell.ok('set -e');
+            return shell.run(`echo before; ${text}`, { timeoutMs });
+          },
+          async ({ out }) => out !== '',
+        );
+        expect(outcome, text).toMatchObject({ reason: 'TIMED_OUT', out: 'before\n', ended: true });
+        // The interrupt is a failure like any other, and has the code of one.
+        expect(outcome.code).toBe(shell.own({ dash: 2, ash: 2, others: 124 }));
+        expect(outcome.message).toContain('opened again with its initial state');
+        await shell.expectReopened();
+        expect(await shell.run('false; echo "no longer -e"')).toMatchObject({ out: 'no longer -e\n', code: 0 });
+      }
+    },
+  ],
+  [
     'a cancel does the same as a timeout',
     async (shell) => {
       await shell.mark();
