@@ -167,9 +167,23 @@ bool shell_files_input_open(const struct shell_files *files)
 	return unlink(file(files, "i")) == 0;
 }
 
-void shell_files_tidy(const struct shell_files *files)
+/* Whoever holds it is known by what /proc calls it, where it keeps its last name: no other command's pipe may have had the same. */
+static void remove_pipe(const struct shell_files *files, const char *name, uint64_t number)
 {
-	static const char *const names[] = {"command", "run", "rc", "in", "i", "out", "err"};
+	char own[16], whole[FILE_BYTES];
+	snprintf(own, sizeof own, "%c%llx", name[0], (unsigned long long)number);
+	snprintf(whole, sizeof whole, "%s", file(files, own));
+	if (rename(file(files, name), whole) == 0)
+		unlink(whole);
+	else
+		unlink(file(files, name));
+}
+
+void shell_files_tidy(const struct shell_files *files, uint64_t number)
+{
+	static const char *const names[] = {"command", "run", "rc", "in", "i"};
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		unlink(file(files, names[i]));
+	remove_pipe(files, "out", number);
+	remove_pipe(files, "err", number);
 }

@@ -41,7 +41,7 @@ int shell_files_status(const struct shell_files *files);
 /* Whether the shell has said that its input is open, taken away. */
 bool shell_files_input_open(const struct shell_files *files);
 
-/* What belongs to one command. */
-void shell_files_tidy(const struct shell_files *files);
+/* What belongs to one command, which has this number. */
+void shell_files_tidy(const struct shell_files *files, uint64_t number);
 
 #endif

@@ -256,7 +256,7 @@ static void finish(struct shell *s, int wait_status, uint32_t flags)
 	stream_shut(&s->hold_fd);
 	stream_shut(&s->hold_output[0]);
 	stream_shut(&s->hold_output[1]);
-	shell_files_tidy(&s->files);
+	shell_files_tidy(&s->files, e->number);
 	shell_watch_nothing(s);
 	e->ended = moment_now();
 	execution_end(e, wait_status, flags);
@@ -405,7 +405,7 @@ static void shut_streams(struct shell *s, int fds[3])
 	for (int i = 0; i < 3; i++)
 		stream_shut(&fds[i]);
 	stream_shut(&s->hold_fd);
-	shell_files_tidy(&s->files);
+	shell_files_tidy(&s->files, 0);
 	errno = kept;
 }
 

@@ -285,8 +285,8 @@ describe('cancelling a command of a shell that has ended', () => {
     const word = `9${shell.id.replace(/\D/g, '').slice(0, 8)}`;
     const alive = async () => String((await session.run(`pgrep -a -f "[s]leep ${word}"`)).stdout);
     await shell.run(`kept=yes; cd /usr; sleep ${word}1 & earlier=$!`);
-    // A server: it goes on by children that it makes after its command, and one of them does not hear TERM.
-    const server = `echo up; while :; do sleep 0.05; done & (sleep 0.3; trap "" TERM; (sleep ${word}2 & exec sleep ${word}3)) &`;
+    // A server: it goes on by children that it makes after its command; TERM ends it, but not all of them.
+    const server = `echo up; while :; do sleep 0.05; done & (sleep 0.3; (trap "" TERM; sleep ${word}2 & exec sleep ${word}3) & wait) &`;
     const left = await shell.run(server, { id: `left-${shell.id}` });
     expect(left).toMatchObject({ reason: 'EXITED', exitCode: 0 });
     await shell.run(`sleep ${word}4 & later=$!`);

@@ -71,8 +71,11 @@ export const interruption: readonly Behaviour[] = [
     'a timeout spares what earlier commands left running (anomalyco/opencode#20403)',
     async (shell) => {
       const pid = (await shell.ok('sleep 7300 >/dev/null 2>&1 & echo $!')).trim();
+      // It holds the output of its command, and makes processes while the later one runs.
+      const busy = (await shell.ok('(while sleep 0.1; do :; done) & echo $!')).trim();
       await timesOut(shell, 'sleep 7200');
       await shell.ok(`kill -0 ${pid} && kill ${pid}`);
+      await shell.ok(`sleep 0.3; kill -0 ${busy} && kill ${busy}`);
     },
   ],
   [
