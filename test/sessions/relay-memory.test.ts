@@ -57,7 +57,7 @@ async function relayed() {
   return { asked, stream, done, events: events as LineEvents };
 }
 
-/** Calls back from the framework's own garbage collector, so that what is collected can be seen. */
+/** Collects garbage now, so that what is still held can be told from what is not. */
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
