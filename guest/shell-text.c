@@ -82,9 +82,7 @@ enum dialect shell_dialect(const struct start *start, pid_t pid)
 	return strncmp(program, "zsh", 3) == 0 ? DIALECT_ZSH : DIALECT_POSIX;
 }
 
-/* bash: from its trap a return leaves one function or file; the DEBUG trap then leaves the next before it does anything. The one
- * that the user set is kept meanwhile, if it can be seen from there: with `set -T`. What it prints then is not taken for it,
- * and a second signal does not take ours for it, since no trap runs within an expansion.
+/* bash: from its trap a return leaves one function or file; the DEBUG trap then leaves the next before it does anything.
  * zsh: a trap function that fails ends everything up to the `always`. Others: so does a failed expansion, up to the
  * `command`. Standard output is closed between commands there, which keeps a late signal from ending the shell itself. */
 const char *shell_init(const struct start *start, pid_t pid)
@@ -92,9 +90,7 @@ const char *shell_init(const struct start *start, pid_t pid)
 	char name[PROGRAM_BYTES];
 	const char *program = program_of(start, pid, name);
 	if (strncmp(program, "bash", 4) == 0)
-		return "trap '[[ ${BASH_SOURCE-} ]] && {"
-		       " [[ $- != *T* ]] || : \"${_debug_trap=$({ trap -p DEBUG >&3; } 3>&1 >/dev/null 2>&1)}\";"
-		       " trap \"return 124\" DEBUG; return 124; }' URG\n";
+		return "trap '[[ ${BASH_SOURCE-} ]] && { trap \"return 124\" DEBUG; return 124; }' URG\n";
 	if (strncmp(program, "zsh", 3) == 0)
 		return "TRAPQUIT() { [[ $ZSH_EVAL_CONTEXT = *file* ]] && return 124; return 0 }\n";
 	return "exec >&-\ntrap '{ : ${_interrupted?}; } 2>/dev/null 3>&1' URG\n";
@@ -172,7 +168,5 @@ size_t shell_command_lines(const struct shell_lines *lines, char *text, size_t s
 
 const char *shell_calming_line(enum dialect dialect)
 {
-	if (dialect == DIALECT_BASH)
-		return "\\trap - DEBUG;\\eval \"${_debug_trap-}\";\\unset -v _debug_trap\n";
-	return dialect == DIALECT_ZSH ? "[[ 1 ]]\n" : ">/dev/null\n";
+	return dialect == DIALECT_BASH ? "\\trap - DEBUG\n" : dialect == DIALECT_ZSH ? "[[ 1 ]]\n" : ">/dev/null\n";
 }
