@@ -11,7 +11,7 @@ export const output: Bench = async ({ session, container, setup }) => {
     let seen = 0;
     for await (const event of session.execute(args)) {
       if (event.type === 'stdout') seen += event.data.length;
-      if (event.type === 'gap') throw new Error(`a gap from ${event.from} to ${event.to}`);
+      if (event.type === 'gap') throw new Error(`a gap from ${event.startOffset} to ${event.endOffset}`);
     }
     if (seen !== bytes) throw new Error(`${seen} bytes arrived, expected ${bytes}`);
   };

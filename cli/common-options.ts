@@ -35,7 +35,7 @@ export interface SessionOptions {
 
 export function withSessionOptions(command: Command): Command {
   return withLimitOptions(
-    command.option('--image <image>', "an image that the worker has (default: the server's base image)"),
+    command.option('--image <image>', "an image that the operator allows (default: the server's base image)"),
   );
 }
 

@@ -26,7 +26,9 @@ export function createEventSink(context: Context, extra: Readonly<Record<string,
       if (event.type === 'stdout') await stdout(event.data);
       else if (event.type === 'stderr') await stderr(event.data);
       else if (event.type === 'gap') {
-        context.note(`assay: ${event.to - event.from} bytes of ${event.stream} are missing here: more than is kept`);
+        context.note(
+          `assay: ${event.endOffset - event.startOffset} bytes of ${event.stream} are missing here: more than is kept`,
+        );
       }
     },
   };

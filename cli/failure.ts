@@ -83,6 +83,7 @@ const advice: Readonly<Record<string, string>> = {
   IMAGE_BUILD_FAILED: 'assay samples build <dataset>/<sample>, to see all that is printed',
   SESSION_QUOTA: 'assay sessions ls, then assay sessions close <session>',
   NO_CAPACITY: 'assay sessions ls, then assay sessions close <session>',
+  CAPACITY_SHARE: 'assay sessions ls, then assay sessions close <session>',
   NO_WORKER: 'assay doctor',
   WORKER_UNREACHABLE: 'assay doctor',
   STORE_UNAVAILABLE: 'assay doctor',

@@ -47,7 +47,7 @@ export function createSessionEventSink(context: Context): SessionEventSink {
 
 function* remarks(event: SessionEvent): Generator<string> {
   if (event.type === 'gap')
-    yield `${event.to - event.from} bytes of ${event.stream} are missing here: more than is kept`;
+    yield `${event.endOffset - event.startOffset} bytes of ${event.stream} are missing here: more than is kept`;
   if (event.type === 'refused') yield `it could not be started: ${event.message}`;
   if (event.type !== 'finished') return;
   const sentence = describeEnd(event.result);

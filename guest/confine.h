@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* io_uring and AF_VSOCK are refused from here on, for this process and all its children. False with errno set. */
+/* io_uring, AF_VSOCK and prlimit of another process are refused from here on, for this process and all its children. False with
+ * errno set. */
 bool confine(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include "shell.h"
 #include "spawn.h"
 #include "stream.h"
+#include "user-namespace.h"
 
 #include <err.h>
 #include <errno.h>
@@ -104,6 +105,9 @@ static void prepare(int epoll, const char *path)
 	if (!link_prepare(epoll, path, secret))
 		errx(2, "expected a socket path below 108 bytes and a secret of 64 hex digits");
 	explicit_bzero(secret, strlen(secret));
+	const char *users = getenv("ASSAY_GUEST_USERS");
+	if (users != NULL && !user_namespace_enter(strcmp(users, "root") == 0))
+		err(1, "user namespace");
 	if (!confine())
 		err(1, "seccomp");
 	const char *shells = getenv("ASSAY_GUEST_SHELLS");
@@ -114,8 +118,21 @@ static void prepare(int epoll, const char *path)
 	open_signals(epoll);
 }
 
+/* For a program that the engine starts beside the guest, with host ids of its own: what no process of the sandbox may do. */
+static _Noreturn void run_confined(char **argv)
+{
+	if (prctl(PR_SET_DUMPABLE, 0) != 0 || !user_namespace_enter(false))
+		err(1, "user namespace");
+	if (!confine())
+		err(1, "seccomp");
+	execvp(argv[0], argv);
+	err(errno == EACCES || errno == ENOEXEC ? 126 : 127, "%s", argv[0]);
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 2 && strcmp(argv[1], "confined") == 0)
+		run_confined(argv + 2);
 	if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		err(1, "prctl");
 	if (argc != 2)

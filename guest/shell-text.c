@@ -162,8 +162,10 @@ size_t shell_command_lines(const struct shell_lines *lines, char *text, size_t s
 		return 0;
 	if (lines->dialect == DIALECT_BASH)
 		return fitted(snprintf(text, size, "%s\n>\"%s/s$?\" >%s/m\n", command, path, path), size);
-	return fitted(snprintf(text, size, "{ %s } always { TRY_BLOCK_ERROR=0 TRY_BLOCK_INTERRUPT=0 }\n[[ 1 ]] >\"%s/s$?\";[[ 1 ]] >%s/m\n",
-	                       command, path, path), size);
+	/* An interrupt that meets the end of a loop leaves zsh breaking out of one too many: the shell's own takes that. */
+	const char *loop = lines->form == 0 ? "repeat 1 " : "";
+	return fitted(snprintf(text, size, "{ %s%s } always { TRY_BLOCK_ERROR=0 TRY_BLOCK_INTERRUPT=0 }\n[[ 1 ]] >\"%s/s$?\";[[ 1 ]] >%s/m\n",
+	                       loop, command, path, path), size);
 }
 
 const char *shell_calming_line(enum dialect dialect)

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
 // npm run bench [-- --json]: sets up what is missing, then measures against the bare engine.
-import { runOnNode24 } from './setup/node-program.mjs';
+import { runOnServiceNode } from './setup/node-program.mjs';
 
-await runOnNode24('bench/main.ts', process.argv.slice(2));
+await runOnServiceNode('bench/main.ts', process.argv.slice(2));

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { reportAndExit, SetupFailure } from './setup/failure.mjs';
 import { setup } from './setup/index.mjs';
+import { lockedPackages, lockFileProblems } from './setup/packages.mjs';
 import { programPath, repository } from './setup/paths.mjs';
 import { run } from './setup/program.mjs';
 import { step } from './setup/progress.mjs';
@@ -14,11 +15,18 @@ const env = { NO_COLOR: '1', PATH: [dirname(found.nodePath), binaries, programPa
 const tool = (name, ...args) => run(join(binaries, name), args, { cwd: repository, env, keep: 1000 });
 
 const checks = [
+  ['package-lock.json is whole', checkLockFile],
   ['buf lint', () => tool('buf', 'lint')],
   ['buf generate gives just what gen/ holds', checkGenerated],
   ['biome', () => tool('biome', 'ci', '--colors=off', '.')],
   ['tsc', () => tool('tsc', '--noEmit')],
 ];
+
+async function checkLockFile() {
+  const problems = lockFileProblems(lockedPackages());
+  // npm drops the packages of other platforms from a lock file when the registry has none of that version.
+  if (problems.length > 0) throw new SetupFailure(`npm ci refuses package-lock.json:\n  ${problems.join('\n  ')}`);
+}
 
 async function checkGenerated() {
   const parent = join(found.dataDir, 'tmp');

@@ -19,6 +19,8 @@ export interface StackOptions {
   logs?: 'files' | 'terminal';
   /** How long the start may take, and `ready` where it is not told. Default: 60 s. */
   readyWithinMs?: number;
+  /** Told, in a sentence, when the supervisor restarts the broker by itself. Its log has it too. */
+  onNotice?: (text: string) => void;
   /** Gives up the start. Once the stack is ready it has no effect: use `stop`. */
   signal?: AbortSignal;
 }

@@ -1,3 +1,4 @@
+import { rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SetupFailure } from './setup/failure.mjs';
@@ -5,13 +6,16 @@ import { setup as setUp } from './setup/index.mjs';
 import { lockHolder, takeLock } from './setup/lock.mjs';
 import { makePrivateDirectory, repository } from './setup/paths.mjs';
 import { configureBroker, foreignBroker } from './stack/broker-config.mjs';
+import { watchBroker } from './stack/broker-watch.mjs';
 import { createChild } from './stack/child.mjs';
 import { inheritedEnvironment, serviceEnvironments } from './stack/environment.mjs';
+import { holderOf, isHeldBy } from './stack/listener.mjs';
 import { createLogFile } from './stack/log-file.mjs';
 import { accepts, freePort, isFree } from './stack/port.mjs';
 import { keptSecret, randomName } from './stack/secrets.mjs';
 
 const usuallyReadyMs = 60_000;
+const smallestFreeBytes = 16 << 20;
 /** A child that ended so often right after its start will not get better. */
 const hopelessEnds = 5;
 /** A small young generation: the buffers of a stream die in it instead of growing the heap, and it is no slower. */
@@ -26,6 +30,7 @@ const graceMs = { nats: 10_000, worker: 60_000, sessions: 20_000 };
 export async function startStack(options = {}) {
   const setup = options.setup ?? (await setUp());
   const dataDir = makePrivateDirectory(options.dataDir ?? setup.dataDir);
+  releaseDiskReserve(dataDir);
   const lock = await lockDirectory(dataDir);
   let stack;
   try {
@@ -37,6 +42,12 @@ export async function startStack(options = {}) {
     await lock.release();
     throw error;
   }
+}
+
+/** A start on a full disk needs the little that the worker keeps for it. */
+function releaseDiskReserve(dataDir) {
+  const { bavail, bsize } = statfsSync(dataDir);
+  if (bavail * bsize < smallestFreeBytes) rmSync(join(dataDir, 'worker', 'reserve'), { force: true });
 }
 
 async function lockDirectory(dataDir) {
@@ -79,8 +90,11 @@ async function assemble(options) {
     const main = join(repository, 'services', directory, 'main.ts');
     add(name, setup.nodePath, [...nodeFlags, main], settings[name]);
   }
+  const stopWatching = children.nats
+    ? watchBroker({ child: children.nats, broker, graceMs: graceMs.nats, onNotice: options.onNotice })
+    : () => {};
   const handle = createHandle({
-    ...{ children, address, lock, dataDir, broker, key, files, installation, readyWithinMs },
+    ...{ children, address, lock, dataDir, broker, key, files, installation, readyWithinMs, stopWatching },
   });
   return { handle, begin: (signal) => begin(children, broker, handle, readyWithinMs, signal) };
 }
@@ -97,14 +111,21 @@ async function publicAddress(listen) {
   const [, host, text] = /^(.+):(\d{1,5})$/.exec(listen) ?? [];
   if (!host || Number(text) > 65_535) throw new SetupFailure(`"${listen}" is no address; expected host:port`);
   const bare = host.replace(/^\[|\]$/g, '');
-  if (text === '0') return { host, port: await freePort(bare) };
-  if (!(await isFree(bare, Number(text)))) {
-    throw new SetupFailure(
-      `${listen} is taken by another process, or not an address of this machine`,
-      `ASSAY_LISTEN=127.0.0.1:${Number(text) + 1} npm start`,
-    );
-  }
-  return { host, port: Number(text) };
+  const address = { host, bare, port: Number(text) };
+  if (text === '0') return { ...address, port: await freePort(bare) };
+  if (!(await isFree(bare, address.port))) throw await taken(address);
+  return address;
+}
+
+/** Says who has the address, and what to type instead. */
+async function taken({ host, bare, port }) {
+  const holder = await holderOf(bare, port);
+  const instead = `ASSAY_LISTEN=127.0.0.1:${port + 1} npm start`;
+  if (holder) return new SetupFailure(`${host}:${port} is held by ${holder}`, instead);
+  return new SetupFailure(
+    `${host}:${port} cannot be listened on: no address of this machine, or a reserved port`,
+    instead,
+  );
 }
 
 async function begin(children, broker, handle, readyWithinMs, signal) {
@@ -120,7 +141,8 @@ async function begin(children, broker, handle, readyWithinMs, signal) {
   await handle.ready(readyWithinMs, signal);
 }
 
-function createHandle({ children, address, lock, dataDir, broker, key, files, installation, readyWithinMs }) {
+function createHandle(parts) {
+  const { children, address, lock, dataDir, broker, key, files, installation, readyWithinMs, stopWatching } = parts;
   const endpoint = `http://${address.host === '0.0.0.0' ? '127.0.0.1' : address.host}:${address.port}`;
   const named = (name) => {
     const child = children[name];
@@ -138,10 +160,11 @@ function createHandle({ children, address, lock, dataDir, broker, key, files, in
     halt: (name, signal) => named(name).halt(signal, graceMs[name]),
     start: (name) => named(name).start(),
     lastLines: (name, count = 20) => named(name).log.lastLines(count),
-    ready: (ms = readyWithinMs, signal = undefined) => untilHealthy(endpoint, Object.values(children), ms, signal),
+    ready: (ms = readyWithinMs, signal = undefined) => untilHealthy(endpoint, address, children, ms, signal),
     /** In order, or all at once with `force`, which also cuts short a stop that is under way. */
     async stop({ force = false } = {}) {
       const all = Object.values(children).reverse();
+      stopWatching();
       if (force) await Promise.all(all.map((child) => child.halt('SIGKILL')));
       for (const child of all) await child.halt('SIGTERM', graceMs[child.name]);
       for (const child of all) child.log.close();
@@ -150,25 +173,35 @@ function createHandle({ children, address, lock, dataDir, broker, key, files, in
   };
 }
 
-async function untilHealthy(endpoint, children, ms, signal) {
+/**
+ * Until the sessions service answers that all is well. Nothing is said to whatever else may have the port: a key that is
+ * sent there later would be its.
+ */
+async function untilHealthy(endpoint, address, named, ms, signal) {
   const end = Date.now() + ms;
+  const children = Object.values(named);
   while (Date.now() < end) {
-    const healthy = await fetch(`${endpoint}/healthz`, { signal: AbortSignal.timeout(2000) }).then(
-      async (response) => {
-        await response.arrayBuffer();
-        return response.status === 200;
-      },
-      () => false,
-    );
-    if (healthy) return;
+    const bound = await isHeldBy(named.sessions.pid, address.bare, address.port);
+    if (bound && (await isHealthy(endpoint))) return;
     if (signal?.aborted) throw interrupted();
     const misconfigured = children.find((child) => child.misconfigured);
+    if (misconfigured === named.sessions && !(await isFree(address.bare, address.port))) throw await taken(address);
     if (misconfigured) throw badSettings(misconfigured);
     const failing = children.filter((child) => child.quickEnds >= hopelessEnds);
     if (failing.length > 0) throw notReady(failing);
     await sleep(50);
   }
   throw notReady(children);
+}
+
+function isHealthy(endpoint) {
+  return fetch(`${endpoint}/healthz`, { signal: AbortSignal.timeout(2000) }).then(
+    async (response) => {
+      await response.arrayBuffer();
+      return response.status === 200;
+    },
+    () => false,
+  );
 }
 
 /** What it said last: a line for each bad setting. */

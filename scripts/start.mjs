@@ -1,13 +1,15 @@
 #!/usr/bin/env node
 // npm start: sets up what is missing, serves, shows a demo session, and serves on until Ctrl-C.
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { reportAndExit } from './setup/failure.mjs';
 import { setup } from './setup/index.mjs';
 import { repository } from './setup/paths.mjs';
 import { registryHosts } from './setup/registries.mjs';
 import { inheritedEnvironment } from './stack/environment.mjs';
+import { onNpmEnd } from './stack/npm-parent.mjs';
 import { startStack } from './stack.mjs';
 
 // npm passes a signal on that the terminal has already sent: two so close together are one.
@@ -18,7 +20,7 @@ const say = (text = '') => process.stdout.write(`${text}\n`);
 async function main() {
   const interruption = onInterrupt();
   const found = await setup();
-  const registries = await egressDefault(found.dataDir);
+  const [registries] = await Promise.all([egressDefault(found.dataDir), warnOfUnknownSettings(found)]);
   interruption.settingUp = false;
   const stack = await startStack({
     setup: found,
@@ -26,6 +28,7 @@ async function main() {
     onStop: 'close',
     logs: process.env.ASSAY_LOG_LEVEL === 'debug' ? 'terminal' : 'files',
     signal: interruption.signal,
+    onNotice: say,
     env: { worker: { ASSAY_EGRESS_ALLOW: registries } },
   });
   interruption.force = () => stack.stop({ force: true });
@@ -51,6 +54,13 @@ async function egressDefault(dataDir) {
   return process.env.ASSAY_EGRESS_ALLOW ?? (await registryHosts(dataDir)).join(',');
 }
 
+/** The services write this to their logs, which nobody at this terminal reads. */
+async function warnOfUnknownSettings({ nodePath }) {
+  const program = join(repository, 'services', 'unknown-settings.ts');
+  const { stdout } = await promisify(execFile)(nodePath, ['--disable-warning=ExperimentalWarning', program]);
+  process.stderr.write(stdout);
+}
+
 /** The first interruption aborts the signal; a second one ends what still runs at once. */
 function onInterrupt() {
   const controller = new AbortController();
@@ -68,6 +78,7 @@ function onInterrupt() {
     }
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, listener);
+  onNpmEnd(listener);
   return state;
 }
 

@@ -2,8 +2,7 @@
 // npm run stop: ends the Docker engine that set-up started, and no other.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultSocket } from './setup/engine.mjs';
-import { createEngineApi } from './setup/engine-api.mjs';
+import { createEngineApi, defaultSocket } from './setup/engine-api.mjs';
 import { startedEngine, stopEngine } from './setup/engine-process.mjs';
 import { reportAndExit, SetupFailure } from './setup/failure.mjs';
 import { lockHolder, takeLock } from './setup/lock.mjs';
@@ -15,6 +14,8 @@ async function main() {
   try {
     if (!startedEngine()) {
       const other = await createEngineApi(defaultSocket).answers();
+      // One that was killed leaves its mounts and its record.
+      if (!other && process.getuid?.() === 0) await stopEngine();
       process.stdout.write(
         other
           ? 'The Docker engine that runs here was not started by set-up: left alone.\n'
@@ -23,8 +24,9 @@ async function main() {
       return;
     }
     if (process.getuid?.() !== 0) throw new SetupFailure('the engine belongs to root', 'sudo npm run stop');
-    const ended = await step('Stopping the Docker engine', stopEngine);
+    const { ended, mounted } = await step('Stopping the Docker engine', () => stopEngine());
     process.stdout.write(`Ended ${ended.map(({ name, pid }) => `${name} (${pid})`).join(', ')}.\n`);
+    for (const point of mounted) process.stdout.write(`Still mounted, because something uses it: ${point}\n`);
   } finally {
     await lock?.release();
   }

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// npm test [-- vitest arguments]: sets up what is missing, then runs the tests on Node 24.
+// npm test [-- vitest arguments]: sets up what is missing, then runs the tests on the Node of the services.
 import { installPackages } from './setup/apt.mjs';
 import { reportAndExit } from './setup/failure.mjs';
-import { runOnNode24 } from './setup/node-program.mjs';
+import { runOnServiceNode } from './setup/node-program.mjs';
 import { findProgram } from './setup/program.mjs';
 
 /** What only the tests need: the guest under sanitizers, and a client that nobody here wrote. */
@@ -12,4 +12,4 @@ if (missing.length > 0) {
   const packages = missing.flatMap((name) => programs[name]);
   await installPackages(packages, `the tests need ${missing.join(', ')}`).catch(reportAndExit);
 }
-await runOnNode24('node_modules/vitest/vitest.mjs', ['run', ...process.argv.slice(2)]);
+await runOnServiceNode('node_modules/vitest/vitest.mjs', ['run', ...process.argv.slice(2)]);

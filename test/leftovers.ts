@@ -23,13 +23,18 @@ async function foundOf(dockerSocket: string): Promise<string[]> {
   const directory = runDirectory();
   return [
     ...containers
-      .filter(({ Labels }) => (Labels['dev.assay.installation'] ?? '').startsWith(runId()))
+      .filter(({ Labels, Names }) => {
+        const ofImage = Names.some((name) => name.startsWith(`/assay-image-${runId()}`));
+        return ofImage || (Labels['dev.assay.installation'] ?? '').startsWith(runId());
+      })
       .map(({ Id, State }) => `container ${Id.slice(0, 12)} (${State})`),
     ...mountsBelow(directory).map((place) => `mount ${place}`),
     ...loopFiles()
       .filter((file) => file.startsWith(directory))
       .map((file) => `loop device of ${file}`),
-    ...cgroupsWithout(new Set(containers.map(({ Id }) => Id))).map((path) => `cgroup ${path}`),
+    ...cgroupsWithout(new Set([...containers.map(({ Id }) => Id), ...containersOfOtherRuns(directory)])).map(
+      (path) => `cgroup ${path}`,
+    ),
     ...readdirSync(directory)
       .filter((name) => name !== ownerFile)
       .map((name) => `directory ${join(directory, name)}`),
@@ -50,6 +55,7 @@ export function mountsBelow(directory: string): string[] {
 interface Container {
   Id: string;
   State: string;
+  Names: string[];
   Labels: Record<string, string>;
 }
 
@@ -92,8 +98,21 @@ function orNone(look: () => string[]): string[] {
   }
 }
 
+/** Containers of the engines that other runs have started for themselves, by the processes that hold them. */
+function containersOfOtherRuns(directory: string): string[] {
+  const shims = processes().filter((line) => /containerd-shim.*\/assay-t[0-9a-f]{10}\//.test(line));
+  return shims
+    .filter((line) => !line.includes(directory))
+    .flatMap((line) => / -id ([0-9a-f]{64}) /.exec(line)?.[1] ?? []);
+}
+
 /** Processes whose command line names this run's directory. */
 function processesIn(directory: string): string[] {
+  return processes().filter((line) => line.includes(directory));
+}
+
+/** All but this one, each with its command line. */
+function processes(): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
     .map((pid) => {
@@ -102,8 +121,7 @@ function processesIn(directory: string): string[] {
       } catch {
         return '';
       }
-    })
-    .filter((line) => line.includes(directory));
+    });
 }
 
 /** Interfaces, network namespaces and packet rules that carry this run's name. */

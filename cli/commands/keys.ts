@@ -18,7 +18,8 @@ export function addKeysCommand(program: Command, context: Context): void {
   const list = keys
     .command('ls')
     .description("list the project's keys")
-    .action(() => listKeys(context));
+    .option('--project <name>', "of another project, or '*' for all (needs an admin key of the project default)")
+    .action((options: { project?: string }) => listKeys(context, options));
   const revoke = keys
     .command('revoke')
     .description('make a key useless at once')
@@ -49,8 +50,8 @@ async function createKey(context: Context, { scope = ['AGENT'], description, pro
   context.note(`assay: key ${made.key.id} of project ${made.key.project}; it is not shown again`);
 }
 
-async function listKeys(context: Context): Promise<void> {
-  const keys = await Array.fromAsync(context.client().keys.list());
+async function listKeys(context: Context, options: { project?: string }): Promise<void> {
+  const keys = await Array.fromAsync(context.client().keys.list(options));
   context.print(keys, () =>
     renderTable(
       ['KEY', 'PROJECT', 'SCOPES', 'CREATED', 'REVOKED', 'DESCRIPTION'],

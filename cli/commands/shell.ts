@@ -22,7 +22,7 @@ const anyShell = 'command -v bash >/dev/null 2>&1 && exec bash; exec sh';
 const examples = `
 Examples:
   assay shell                           a shell in a new session, which is closed when it ends
-  assay shell --image debian:bookworm   the same in another image
+  assay shell --image IMAGE             the same in another image that the operator allows (ASSAY_IMAGES)
   assay shell examples/hello-fix        the same with the code of a sample
   assay shell ses_…                     a shell in a session that exists
   assay shell -- python3                another program on a terminal

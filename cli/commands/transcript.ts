@@ -57,7 +57,8 @@ function createPage(context: Context): (event: TranscriptEvent) => Promise<void>
     if (event.type === 'stdout' || event.type === 'stderr') {
       await write(event.data);
       lineOpen = event.data.at(-1) !== 10;
-    } else if (event.type === 'gap') await line(`--- ${event.to - event.from} bytes of ${event.stream} were not kept`);
+    } else if (event.type === 'gap')
+      await line(`--- ${event.endOffset - event.startOffset} bytes of ${event.stream} were not kept`);
     else if (event.type === 'refused') await line(`--- it could not be started: ${event.message}`);
     else if (event.type === 'finished') await line(`--- ${time} ${executionId} ${endOf(event)}`);
   };

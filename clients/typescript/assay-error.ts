@@ -54,8 +54,7 @@ export function toAssayError(error: unknown, endpoint: string): AssayError {
   const code = codeName(error.code);
   const info = error.findDetails(ErrorInfoSchema)[0];
   if (info !== undefined) {
-    // A rate limit refuses before anything is done, so waiting and asking again is as safe as for UNAVAILABLE.
-    const transient = error.code === Code.Unavailable || info.reason === 'RATE_LIMITED';
+    const transient = error.code === Code.Unavailable || refusedAtFirst.has(info.reason);
     return new AssayError(info.reason, error.rawMessage, { code, metadata: info.metadata, transient, cause: error });
   }
   if (error.metadata.has('grpc-status') || lasting.has(error.code)) {
@@ -66,6 +65,9 @@ export function toAssayError(error: unknown, endpoint: string): AssayError {
   const { reason, message, ...rest } = readConnectionFailure(error, endpoint);
   return new AssayError(reason, message, { code, ...rest, cause: error });
 }
+
+/** Limits that refuse before anything is done: waiting and asking again is as safe as for UNAVAILABLE. */
+const refusedAtFirst: ReadonlySet<string> = new Set(['RATE_LIMITED', 'REQUEST_QUOTA']);
 
 /** Codes that the transport gives for causes which trying again does not mend. */
 const lasting: ReadonlySet<Code> = new Set([

@@ -9,7 +9,7 @@ const connectionWindowBytes = 8 * 1024 * 1024;
 const largestMessageBytes = 64 * 1024 * 1024;
 // In MB. A request over it makes node reset its own stream, and the server's refusal is never read.
 const sessionMemory = 64;
-const pingIntervalMs = 15_000;
+const defaultPingMs = 15_000;
 const pingTimeoutMs = 15_000;
 
 export interface Connection {
@@ -30,11 +30,13 @@ export interface ConnectionOptions {
   traceparent?: (() => string | undefined) | undefined;
   /** How long a server may take to accept a connection, and then to show that it speaks HTTP/2. 10 s unless given. */
   greetingMs?: number;
+  /** A connection that was silent for longer is pinged before it is used. 15 s unless given. */
+  pingMs?: number;
 }
 
 export function createConnection(endpoint: string, options: ConnectionOptions): Connection {
-  const { apiKey, ca, traceparent, greetingMs = 10_000 } = options;
-  const manager = new WideSessionManager(endpoint, ca, greetingMs);
+  const { apiKey, ca, traceparent, greetingMs = 10_000, pingMs = defaultPingMs } = options;
+  const manager = new WideSessionManager(endpoint, ca, greetingMs, pingMs);
   const framework = createGrpcTransport({
     baseUrl: endpoint,
     sessionManager: manager,
@@ -89,7 +91,7 @@ class WideSessionManager extends Http2SessionManager {
 
   private readonly greetingMs: number;
 
-  constructor(endpoint: string, ca: readonly string[] | undefined, greetingMs: number) {
+  constructor(endpoint: string, ca: readonly string[] | undefined, greetingMs: number, pingIntervalMs: number) {
     const settings = { initialWindowSize: streamWindowBytes };
     const createConnection = (authority: URL) => openSocket(authority, { ca, openingMs: greetingMs });
     super(endpoint, { pingIntervalMs, pingTimeoutMs }, { settings, maxSessionMemory: sessionMemory, createConnection });
@@ -105,6 +107,10 @@ class WideSessionManager extends Http2SessionManager {
       session.setLocalWindowSize(connectionWindowBytes);
       // Its streams fail with it, and say so; a session that nobody listens to any more would end the process.
       session.on('error', () => undefined);
+      // Connect, which pings a connection before it uses it again, waits for an answer or an error. One that is closed in good order has neither.
+      session.once('close', () =>
+        session.emit('error', new ConnectError('the connection was closed', Code.Unavailable)),
+      );
       failSilent(session, this.greetingMs);
     }
     return stream;

@@ -28,7 +28,7 @@ export function createEventReader(from: Offsets, alreadyStarted: boolean): Event
 
   function readGap(gap: Gap): ExecutionEvent | undefined {
     const stream = gap.stream === OutputStream.STDERR ? 'stderr' : 'stdout';
-    const fresh = (stream === 'stderr' ? stderr : stdout).skip(Number(gap.from), Number(gap.to));
+    const fresh = (stream === 'stderr' ? stderr : stdout).skip(Number(gap.startOffset), Number(gap.endOffset));
     return fresh && { type: 'gap', stream, ...fresh };
   }
 

@@ -6,7 +6,7 @@ export type { AttachOptions, ExecuteOptions, ExecutionInfo } from './executions.
 export { type InputWriter, isEndOfProgram } from './input-writer.ts';
 export type { CreateKeyOptions, KeyInfo, Keys, ScopeName } from './keys.ts';
 export type { Program } from './program.ts';
-export type { RunOptions, RunResult } from './run.ts';
+export type { OutputGap, RunOptions, RunResult } from './run.ts';
 export type {
   AssuranceName,
   BuildEvent,

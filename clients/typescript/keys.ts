@@ -26,7 +26,8 @@ export interface CreateKeyOptions {
 export interface Keys {
   /** The secret is the whole key; it is shown this once. */
   create(options: CreateKeyOptions): Promise<{ key: KeyInfo; secret: string }>;
-  list(): AsyncIterable<KeyInfo>;
+  /** Of the caller's own project, unless an admin of the operator's project names another, or `*` for all. */
+  list(options?: { project?: string }): AsyncIterable<KeyInfo>;
   revoke(id: string): Promise<KeyInfo>;
 }
 
@@ -39,10 +40,10 @@ export function createKeys(transport: Transport, caller: Caller): Keys {
       const answer = await caller.once(() => rpc.createKey(request));
       return { key: toKeyInfo(present(answer.key, 'the key')), secret: answer.secret };
     },
-    async *list() {
+    async *list({ project = '' } = {}) {
       let pageToken = '';
       do {
-        const query = { pageToken };
+        const query = { pageToken, project };
         const page = await caller.repeatable(() => rpc.listKeys(query));
         yield* page.keys.map(toKeyInfo);
         pageToken = page.nextPageToken;

@@ -11,7 +11,7 @@ export interface OutputCursor {
   /** The part of a run of bytes that is new, or undefined when all of it was seen. */
   take(offset: number, data: Uint8Array): Uint8Array | undefined;
   /** The part of a gap that is new, or undefined when the reader is beyond it. */
-  skip(from: number, to: number): { from: number; to: number } | undefined;
+  skip(startOffset: number, endOffset: number): { startOffset: number; endOffset: number } | undefined;
 }
 
 export function createOutputCursor(stream: StreamName, start: number): OutputCursor {
@@ -37,11 +37,11 @@ export function createOutputCursor(stream: StreamName, start: number): OutputCur
       position = offset + data.length;
       return seen === 0 ? data : data.subarray(seen);
     },
-    skip(from, to) {
-      refuseHole(from);
-      if (to <= position) return undefined;
-      const gap = { from: position, to };
-      position = to;
+    skip(startOffset, endOffset) {
+      refuseHole(startOffset);
+      if (endOffset <= position) return undefined;
+      const gap = { startOffset: position, endOffset };
+      position = endOffset;
       return gap;
     },
   };

@@ -14,6 +14,13 @@ export interface RunOptions extends Omit<ExecuteOptions, 'input'> {
   maxOutputBytes?: number;
 }
 
+/** Bytes of a stream that the server did not keep: from the first that is missing to the first after them. */
+export interface OutputGap {
+  readonly stream: StreamName;
+  readonly startOffset: number;
+  readonly endOffset: number;
+}
+
 /** A command that ended, with what it wrote. */
 export interface RunResult {
   readonly exitCode: number | undefined;
@@ -25,7 +32,7 @@ export interface RunResult {
   readonly stdoutTruncated: boolean;
   readonly stderrTruncated: boolean;
   /** Bytes that the server did not keep, by offset. */
-  readonly gaps: readonly { readonly stream: StreamName; readonly from: number; readonly to: number }[];
+  readonly gaps: readonly OutputGap[];
   readonly result: ExecutionResult;
 }
 
@@ -46,10 +53,13 @@ export async function runProgram(
 
 async function collect(execution: Execution, limit: number): Promise<RunResult> {
   const streams = { stdout: createCollector(limit), stderr: createCollector(limit) };
-  const gaps: { stream: StreamName; from: number; to: number }[] = [];
+  const gaps: OutputGap[] = [];
   for await (const event of execution) {
     if (event.type === 'stdout' || event.type === 'stderr') streams[event.type].add(event.data);
-    else if (event.type === 'gap') gaps.push({ stream: event.stream, from: event.from, to: event.to });
+    else if (event.type === 'gap') {
+      const { stream, startOffset, endOffset } = event;
+      gaps.push({ stream, startOffset, endOffset });
+    }
   }
   const result = await execution.result();
   const { stdout, stderr } = streams;

@@ -1,6 +1,5 @@
 import { createClient, type Transport } from '@connectrpc/connect';
 import {
-  Assurance,
   type BuildSampleResponse,
   BuildStep,
   SampleService,
@@ -9,6 +8,7 @@ import {
   type Sample as WireSample,
   type SampleValidation as WireValidation,
 } from '../../gen/assay/v1/sample_pb.js';
+import { Assurance } from '../../gen/assay/v1/types_pb.js';
 import { toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';
 import { fromWireLimits, fromWireNetwork, type Network, type ResourceLimits } from './session-info.ts';
@@ -52,6 +52,8 @@ export interface SampleInfo {
   readonly assurance: AssuranceName | undefined;
   readonly roles: readonly TestRoleInfo[];
   readonly timeoutMs: number;
+  /** Whether the sessions of the project stand still while a submission is graded. */
+  readonly pauseSessions: boolean;
   /** The newest first. Empty in lists. */
   readonly versions: readonly string[];
   /** Undefined without the grader scope. */
@@ -277,6 +279,7 @@ function toSampleInfo(wire: WireSample): SampleInfo {
       return { role, assurance: toAssurance(assurance), testCount, tests };
     }),
     timeoutMs: toMilliseconds(verification?.timeout),
+    pauseSessions: verification?.pauseSessions === true,
     versions: wire.versions,
     origin: wire.provenance?.origin,
     validation: wire.validation && toValidation(wire.validation),

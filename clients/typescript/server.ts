@@ -1,6 +1,7 @@
 import { createClient, type Transport } from '@connectrpc/connect';
 import { type Limits, ServerService } from '../../gen/assay/v1/server_pb.js';
 import type { Caller } from './caller.ts';
+import { fromWireLimits, type ResourceLimits } from './session-info.ts';
 import { toMilliseconds } from './time.ts';
 
 export interface ServerInfo {
@@ -19,6 +20,17 @@ export interface ServerLimits {
   readonly requestsPerSecond: number;
   readonly streamsPerKey: number;
   readonly verificationsPerProject: number;
+  readonly keysPerProject: number;
+  readonly requestsPerSecondPerProject: number;
+  readonly streamsPerProject: number;
+  readonly callsPerProject: number;
+  readonly connectionsPerProject: number;
+  readonly unfinishedBytesPerKey: number;
+  readonly unfinishedBytesPerProject: number;
+  /** The most that one session may ask for; a worker whose host has less refuses with HOST_FULL. */
+  readonly session: ResourceLimits;
+  /** Of one execution. */
+  readonly outputKeptBytes: number;
   readonly ttlMs: number;
   readonly defaultTtlMs: number;
 }
@@ -32,6 +44,8 @@ export interface WorkerInfo {
   /** Sandboxes that wait in its warm pool, and how many when it is full. */
   readonly warm: number;
   readonly warmCapacity: number;
+  /** Why it takes no new work now. Empty: it does. */
+  readonly pressure: string;
 }
 
 export interface Server {
@@ -49,9 +63,7 @@ export function createServer(transport: Transport, caller: Caller): Server {
         version: answer.version,
         capabilities: answer.capabilities,
         limits: answer.limits && toLimits(answer.limits),
-        workers: answer.workers.map(({ workerId, sessions, capacity, reachable, capabilities, warm, warmCapacity }) => {
-          return { id: workerId, sessions, capacity, reachable, capabilities, warm, warmCapacity };
-        }),
+        workers: answer.workers.map(({ workerId, $typeName: _, $unknown: __, ...rest }) => ({ id: workerId, ...rest })),
       };
     },
     async forgetWorker(workerId) {
@@ -62,17 +74,14 @@ export function createServer(transport: Transport, caller: Caller): Server {
 }
 
 function toLimits(wire: Limits): ServerLimits {
-  const { sessionsPerProject, commandBytes, inputBytes, requestBytes, requestsPerSecond, streamsPerKey } = wire;
-  const { verificationsPerProject } = wire;
+  const { $typeName: _, $unknown: __, ttl, defaultTtl, session, ...rest } = wire;
   return {
-    sessionsPerProject,
-    commandBytes,
-    inputBytes,
-    requestBytes,
-    requestsPerSecond,
-    streamsPerKey,
-    verificationsPerProject,
-    ttlMs: toMilliseconds(wire.ttl),
-    defaultTtlMs: toMilliseconds(wire.defaultTtl),
+    ...rest,
+    unfinishedBytesPerKey: Number(rest.unfinishedBytesPerKey),
+    unfinishedBytesPerProject: Number(rest.unfinishedBytesPerProject),
+    outputKeptBytes: Number(rest.outputKeptBytes),
+    session: session === undefined ? {} : fromWireLimits(session),
+    ttlMs: toMilliseconds(ttl),
+    defaultTtlMs: toMilliseconds(defaultTtl),
   };
 }

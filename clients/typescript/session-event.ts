@@ -21,13 +21,13 @@ export type LoggedEvent =
       readonly message: string;
     }
   | { readonly type: StreamName; readonly executionId: string; readonly offset: number; readonly data: Uint8Array }
-  /** The bytes `from` (included) to `to` (excluded) are not kept. */
+  /** The bytes from `startOffset` (included) to `endOffset` (excluded) are not kept. */
   | {
       readonly type: 'gap';
       readonly executionId: string;
       readonly stream: StreamName;
-      readonly from: number;
-      readonly to: number;
+      readonly startOffset: number;
+      readonly endOffset: number;
     }
   | { readonly type: 'finished'; readonly executionId: string; readonly result: ExecutionResult };
 
@@ -118,7 +118,8 @@ export function toLoggedEvent({ executionId, event }: WireExecutionEvent): Logge
       return { type: event.case, executionId, offset: Number(event.value.offset), data: event.value.data };
     case 'gap': {
       const stream = event.value.stream === OutputStream.STDERR ? 'stderr' : 'stdout';
-      return { type: 'gap', executionId, stream, from: Number(event.value.from), to: Number(event.value.to) };
+      const { startOffset, endOffset } = event.value;
+      return { type: 'gap', executionId, stream, startOffset: Number(startOffset), endOffset: Number(endOffset) };
     }
     case 'finished':
       return event.value.result && { type: 'finished', executionId, result: toResult(event.value.result) };

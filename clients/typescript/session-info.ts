@@ -1,12 +1,14 @@
 import {
-  NetworkMode,
   SessionState,
   TranscriptState,
-  type ResourceLimits as WireLimits,
-  type Network as WireNetwork,
   type SessionSample as WireSample,
   type Session as WireSession,
 } from '../../gen/assay/v1/session_pb.js';
+import {
+  NetworkMode,
+  type ResourceLimits as WireLimits,
+  type Network as WireNetwork,
+} from '../../gen/assay/v1/types_pb.js';
 import { toDate, toMilliseconds } from './time.ts';
 
 /** Where a session is in its life, as the server names it. */
@@ -48,7 +50,7 @@ export interface SessionSampleInfo {
 export interface SessionInfo {
   readonly id: string;
   readonly state: SessionStateName;
-  /** Why it ended: a stable word. Empty while it lives. */
+  /** Why it ended, or why its worker has paused it: a stable word. Else empty. */
   readonly reason: string;
   /** The same for people. */
   readonly message: string;

@@ -1,4 +1,4 @@
-import { Assurance } from '../../gen/assay/v1/sample_pb.js';
+import { Assurance } from '../../gen/assay/v1/types_pb.js';
 import {
   TestOutcome,
   Verdict,

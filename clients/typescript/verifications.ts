@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createClient, type Transport } from '@connectrpc/connect';
-import { Assurance } from '../../gen/assay/v1/sample_pb.js';
+import { Assurance } from '../../gen/assay/v1/types_pb.js';
 import { VerificationService, VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
 import { AssayError, toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';

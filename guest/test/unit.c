@@ -1,4 +1,5 @@
-/* Frames and rings by example. */
+/* Frames, rings and the filter by example. */
+#include "confine.c"
 #include "frame.h"
 #include "ring.h"
 
@@ -208,8 +209,52 @@ static void a_ring_wraps(void)
 	CHECK(ring_room(&r) == 0 && ring_room_segments(&r, v) == 0);
 }
 
+/* As the kernel does when it takes a filter (seccomp_is_const_allow): false also where an instruction is none that it follows. */
+static bool always_allowed(uint32_t number, uint32_t architecture)
+{
+	uint32_t value = 0;
+	for (size_t at = 0; at < sizeof filter / sizeof filter[0]; at++) {
+		const struct sock_filter *i = &filter[at];
+		switch (i->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			if (i->k != offsetof(struct seccomp_data, nr) && i->k != offsetof(struct seccomp_data, arch))
+				return false;
+			value = i->k == offsetof(struct seccomp_data, nr) ? number : architecture;
+			break;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			at += value == i->k ? i->jt : i->jf;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			at += value >= i->k ? i->jt : i->jf;
+			break;
+		case BPF_JMP | BPF_JGT | BPF_K:
+			at += value > i->k ? i->jt : i->jf;
+			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			value &= i->k;
+			break;
+		case BPF_RET | BPF_K:
+			return i->k == SECCOMP_RET_ALLOW;
+		default:
+			return false;
+		}
+	}
+	return false;
+}
+
+static void the_kernel_runs_no_filter_for_ordinary_calls(void)
+{
+	CHECK(always_allowed(0, AUDIT_ARCH_X86_64) && always_allowed(257, AUDIT_ARCH_X86_64) && always_allowed(202, AUDIT_ARCH_X86_64));
+	CHECK(always_allowed(3, AUDIT_ARCH_I386) && always_allowed(63, AUDIT_ARCH_AARCH64) && always_allowed(3, AUDIT_ARCH_ARM));
+	CHECK(!always_allowed(56, AUDIT_ARCH_X86_64) && !always_allowed(220, AUDIT_ARCH_AARCH64) && !always_allowed(272, AUDIT_ARCH_X86_64));
+	for (uint32_t number = LSM_GET_SELF_ATTR; number <= LSM_LIST_MODULES; number++)
+		CHECK(!always_allowed(number, AUDIT_ARCH_X86_64));
+	CHECK(!always_allowed(OPEN_TREE_ATTR, AUDIT_ARCH_I386) && always_allowed(OPEN_TREE_ATTR + 1, AUDIT_ARCH_I386));
+}
+
 int main(void)
 {
+	the_kernel_runs_no_filter_for_ordinary_calls();
 	integers_are_little_endian();
 	frames_come_whole_however_they_are_cut();
 	a_bad_header_is_broken_before_its_payload_comes();

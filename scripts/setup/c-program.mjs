@@ -10,7 +10,7 @@ import { step } from './progress.mjs';
  * for its tests.
  */
 export const cPrograms = {
-  guest: { name: 'guest', beside: ['netdoor'], source: join(repository, 'guest') },
+  guest: { name: 'guest', beside: ['netdoor', 'idmount', 'launcher'], source: join(repository, 'guest') },
   isolated: { name: 'isolated', beside: [], source: join(repository, 'runner') },
 };
 const buildLabel = 'dev.assay.guest-build';

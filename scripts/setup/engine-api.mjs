@@ -1,6 +1,8 @@
 import { request as httpRequest } from 'node:http';
 import { SetupFailure } from './failure.mjs';
 
+/** Where an engine listens that nobody told otherwise. */
+export const defaultSocket = '/var/run/docker.sock';
 const largestAnswer = 16 << 20;
 
 /** The few calls of the Docker Engine API that set-up needs, over a Unix socket. */

@@ -1,13 +1,12 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { installPackages } from './apt.mjs';
-import { createEngineApi } from './engine-api.mjs';
+import { createEngineApi, defaultSocket } from './engine-api.mjs';
 import { startEngine } from './engine-process.mjs';
 import { SetupFailure } from './failure.mjs';
 import { takeLock } from './lock.mjs';
 import { findProgram } from './program.mjs';
 import { step } from './progress.mjs';
 
-export const defaultSocket = '/var/run/docker.sock';
 /** What to type then: set-up does not start an engine that is not its own. */
 export const ownEngineIsDown = 'start that engine, or: unset DOCKER_HOST';
 const machineLock = '/run/assay-setup.lock';

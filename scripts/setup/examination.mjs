@@ -6,8 +6,9 @@ import { engineSocket, ownEngineIsDown } from './engine.mjs';
 import { createEngineApi } from './engine-api.mjs';
 import { startedEngine } from './engine-process.mjs';
 import { SetupFailure } from './failure.mjs';
+import { findNode, leastNode } from './node-runtime.mjs';
 import { packagesProblem } from './packages.mjs';
-import { dataDirectory, node24 } from './paths.mjs';
+import { dataDirectory } from './paths.mjs';
 import { findProgram, run } from './program.mjs';
 
 const leastFreeBytes = 5 * 2 ** 30;
@@ -44,8 +45,9 @@ export async function examine() {
 async function lookAtNode() {
   const own = process.versions.node;
   if (Number(own.split('.')[0]) < 20) return missing(`${own}; expected 20 or newer`, 'install Node 20 or newer');
-  if (!existsSync(node24())) return missing(`${own} runs the scripts; the services' Node 24 is missing`, 'npm start');
-  return ok(`${own} runs the scripts, ${(await run(node24(), ['--version'])).trim()} the services`);
+  const node = findNode();
+  if (!node) return missing(`${own} runs the scripts; the services need ${leastNode} or newer`, 'npm start');
+  return ok(`${own} runs the scripts, ${(await run(node, ['--version'])).trim()} the services (${node})`);
 }
 
 function lookAtPackages() {

@@ -1,7 +1,7 @@
 /** Where set-up found or put everything. */
 export interface Setup {
   dataDir: string;
-  /** The Node 24 binary. */
+  /** The Node that runs the services: 24 or newer. */
   nodePath: string;
   /** The Docker engine's Unix socket. */
   dockerSocket: string;

@@ -4,13 +4,17 @@ import { reportAndExit } from './failure.mjs';
 import { setup } from './index.mjs';
 import { programPath, repository } from './paths.mjs';
 
-/** Sets up, then runs a program of this repository on Node 24 with our terminal, and ends as it ends. */
-export async function runOnNode24(program, args) {
-  const { nodePath } = await setup().catch(reportAndExit);
+/** Sets up, then runs a program of this repository on the Node of the services with our terminal, and ends as it ends. */
+export async function runOnServiceNode(program, args) {
+  const { nodePath, dataDir } = await setup().catch(reportAndExit);
   const child = spawn(nodePath, [join(repository, program), ...args], {
     cwd: repository,
     // `node` in a test or a package's script is this Node as well.
-    env: { ...process.env, PATH: [dirname(nodePath), programPath()].join(delimiter) },
+    env: {
+      NODE_COMPILE_CACHE: join(dataDir, 'compiled'),
+      ...process.env,
+      PATH: [dirname(nodePath), programPath()].join(delimiter),
+    },
     stdio: 'inherit',
   });
   // The terminal's signals reach the child by itself; a signal sent to us alone has to be passed on.

@@ -16,11 +16,6 @@ export function makePrivateDirectory(path) {
   return path;
 }
 
-/** The Node 24 that npm installed as a package; the Node that runs set-up may be older. */
-export function node24() {
-  return join(repository, 'node_modules', `node-linux-${process.arch}`, 'bin', 'node');
-}
-
 /** PATH with the directories of system programs, which a plain user's PATH leaves out on Debian. */
 export function programPath() {
   const known = (process.env.PATH ?? '').split(delimiter).filter(Boolean);

@@ -77,17 +77,25 @@ export function createChild({ name, program, args, env, log, terminal }) {
       asked = true;
       return process_?.kill(signal) ?? false;
     },
+    /** Ends it, with KILL when it does not end in time; it is started again. Resolves when it has ended. */
+    async replace(graceMs) {
+      asked = true;
+      await end(process_, 'SIGTERM', graceMs);
+    },
     /** Ends it for good, with KILL when it does not end in time. */
     async halt(signal = 'SIGTERM', graceMs = 15_000) {
       wanted = false;
       clearTimeout(timer);
-      const running = process_;
-      if (!running?.pid) return;
-      const ended = once(running, 'exit');
-      running.kill(signal);
-      const killer = setTimeout(() => running.kill('SIGKILL'), graceMs);
-      await ended;
-      clearTimeout(killer);
+      await end(process_, signal, graceMs);
     },
   };
+}
+
+async function end(running, signal, graceMs) {
+  if (!running?.pid) return;
+  const ended = once(running, 'exit');
+  running.kill(signal);
+  const killer = setTimeout(() => running.kill('SIGKILL'), graceMs);
+  await ended;
+  clearTimeout(killer);
 }

@@ -27,6 +27,8 @@ export function serviceEnvironments({ dataDir, broker, setup, listen, onStop, in
     ASSAY_GUEST_PATH: setup.guestPath,
     ASSAY_ISOLATED_PATH: setup.isolatedPath,
     ASSAY_NETDOOR_PATH: join(dirname(setup.guestPath), 'netdoor'),
+    ASSAY_LAUNCHER_PATH: join(dirname(setup.guestPath), 'launcher'),
+    ASSAY_IDMOUNT_PATH: join(dirname(setup.guestPath), 'idmount'),
     ASSAY_WORKER_LISTEN: '127.0.0.1:0',
     ASSAY_ON_STOP: onStop,
     ASSAY_INSTALLATION: installation,

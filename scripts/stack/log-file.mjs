@@ -1,4 +1,14 @@
-import { closeSync, copyFileSync, openSync, readSync, renameSync, statSync, truncateSync } from 'node:fs';
+import {
+  appendFileSync,
+  closeSync,
+  copyFileSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+} from 'node:fs';
 
 const largest = 16 << 20;
 const checkEveryMs = 10_000;
@@ -9,8 +19,13 @@ export function createLogFile(file) {
   closeSync(openSync(file, 'a', 0o600));
   const timer = setInterval(() => {
     if (sizeOf(file) <= largest) return;
+    try {
+      copyFileSync(file, `${file}.1`);
+    } catch {
+      // A full disk: the log that is being written matters more than the one before it.
+      rmSync(`${file}.1`, { force: true });
+    }
     // The child keeps its descriptor, opened for appending: it goes on at the new end.
-    copyFileSync(file, `${file}.1`);
     truncateSync(file);
   }, checkEveryMs);
   timer.unref();
@@ -19,6 +34,14 @@ export function createLogFile(file) {
     /** A descriptor for a child; the caller closes it after the spawn. */
     open: () => openSync(file, 'a', 0o600),
     lastLines: (count) => lastLines(file, count),
+    /** Adds a line of the supervisor's. */
+    note(text) {
+      try {
+        appendFileSync(file, `${new Date().toISOString()} supervisor: ${text}\n`);
+      } catch {
+        // A full disk.
+      }
+    },
     close: () => clearInterval(timer),
   };
 }

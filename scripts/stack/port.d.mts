@@ -5,4 +5,4 @@ export function isFree(host: string, port: number): Promise<boolean>;
 export function freePort(host?: string): Promise<number>;
 
 /** Waits until something accepts connections there; false when the time is up. */
-export function accepts(host: string, port: number, ms: number): Promise<boolean>;
+export function accepts(host: string, port: number, ms: number, hopeless: () => boolean): Promise<boolean>;

@@ -1,9 +1,19 @@
 import { z } from 'zod';
-import { NetworkMode } from '../../gen/assay/v1/session_pb.js';
-import { hostAndPort, hostPatterns, listOf, logLevel, wholeNumber } from '../shared/config.ts';
+import { NetworkMode } from '../../gen/assay/v1/types_pb.js';
+import {
+  type DefaultBounds,
+  hostAndPort,
+  hostPatterns,
+  listOf,
+  logLevel,
+  readConfig,
+  resourceLimits,
+  wholeNumber,
+} from '../shared/config.ts';
 import { bucketSpecs } from '../shared/store/bucket-spec.ts';
 import { defaultFetchOptions } from './image/fetch-source.ts';
 import { type AddressRange, parseAddressRange } from './network/address-range.ts';
+import { imagePattern } from './sandbox/allowed-images.ts';
 import { warmPool } from './warm-pool-setting.ts';
 
 const mebibyte = 1_048_576;
@@ -32,7 +42,10 @@ export const workerConfig = z.object({
   ASSAY_NATS_REPLICAS: wholeNumber(1, 5).prefault('1'),
   ASSAY_WORKER_TOKEN_FILE: z.string('expected a file with the token that the sessions service shows'),
   ASSAY_WORKER_LISTEN: hostAndPort().prefault('127.0.0.1:0'),
-  ASSAY_WORKER_ADVERTISE: z.string('expected host:port').optional(),
+  ASSAY_WORKER_ADVERTISE: z
+    .string()
+    .regex(/^[^\s/]+:[1-9]\d{0,4}$/, 'expected host:port, such as 10.0.0.5:7071')
+    .optional(),
   ASSAY_WORKER_METRICS_LISTEN: hostAndPort().optional(),
   ASSAY_DOCKER_SOCKET: z.string('expected a path').prefault('/var/run/docker.sock'),
   ASSAY_BASE_IMAGE: z.string('expected an image reference').min(1, 'expected an image reference'),
@@ -43,9 +56,19 @@ export const workerConfig = z.object({
   ASSAY_INSTALLATION: z.string('expected an id').regex(/^[a-z0-9-]{1,40}$/, 'expected 1 to 40 of a-z, 0-9 and -'),
   ASSAY_ON_STOP: z.enum(['close', 'keep'], 'expected close or keep').prefault('keep'),
   ASSAY_LOG_LEVEL: logLevel(),
+  ASSAY_IMAGES: listOf(imagePattern, 'an image such as debian:12, team/* or *').prefault(''),
   ASSAY_WARM_POOL: warmPool().prefault('base=2'),
-  ASSAY_WORKER_CAPACITY: wholeNumber(1, 10_000).prefault('200'),
+  ASSAY_WORKER_CAPACITY: wholeNumber(0, 10_000).prefault('200'),
+  ASSAY_PROJECT_SHARE: wholeNumber(1, 100).prefault('75'),
+  ASSAY_OVERCOMMIT_MEMORY: wholeNumber(1, 1_000).prefault('16'),
+  ASSAY_OVERCOMMIT_DISK: wholeNumber(1, 1_000).prefault('16'),
+  ASSAY_OVERCOMMIT_PIDS: wholeNumber(1, 1_000).prefault('16'),
+  ASSAY_MEMORY_FLOOR_BYTES: wholeNumber(0, 2 ** 50).prefault(String(256 * mebibyte)),
+  ASSAY_DISK_FLOOR_BYTES: wholeNumber(0, 2 ** 50).prefault(String(1024 * mebibyte)),
+  ASSAY_DISK_FLOOR_INODES: wholeNumber(0, 2 ** 50).prefault('10000'),
+  ASSAY_DISK_RESERVE_BYTES: wholeNumber(0, 2 ** 40).prefault(String(64 * mebibyte)),
   ASSAY_ALLOW_UNLIMITED_DISK: z.enum(['true', 'false'], 'expected true or false').prefault('false'),
+  ...resourceLimits,
   ASSAY_DEFAULT_CPUS: z.coerce.number('expected a number of cores').positive().prefault('1'),
   ASSAY_DEFAULT_MEMORY_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(1024 * mebibyte)),
   ASSAY_DEFAULT_DISK_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(2048 * mebibyte)),
@@ -53,7 +76,7 @@ export const workerConfig = z.object({
   ASSAY_OUTPUT_KEPT_BYTES: wholeNumber(4 * mebibyte, 2 ** 40).prefault(String(64 * mebibyte)),
   ASSAY_UNREAD_BYTES_PER_SECOND: wholeNumber(mebibyte, 2 ** 50).prefault(String(256 * mebibyte)),
   ASSAY_SPOOL_BYTES: wholeNumber(16 * mebibyte, 2 ** 50).prefault(String(10_240 * mebibyte)),
-  ASSAY_VERIFICATION_SLOTS: wholeNumber(1, 1_000).prefault('2'),
+  ASSAY_VERIFICATION_SLOTS: wholeNumber(1, 1_000).prefault('3'),
   ASSAY_VERIFICATION_ATTEMPTS: wholeNumber(1, 100).prefault('5'),
   ASSAY_JOB_ACK_SECONDS: wholeNumber(1, 3_600).prefault('30'),
   ASSAY_SEAL_SECONDS: wholeNumber(1, 3_600).prefault('60'),
@@ -77,7 +100,11 @@ export const workerConfig = z.object({
   ASSAY_NPM_REGISTRY: webAddress().prefault(defaultFetchOptions.npmRegistry),
   ASSAY_DEBIAN_POOLS: listOf(webAddressOf, 'an http or https address').prefault(defaultFetchOptions.debianPools.join()),
   ASSAY_EXECUTIONS_PER_SESSION: wholeNumber(1, 10_000_000).prefault('100000'),
+  ASSAY_ENDED_IN_MEMORY: wholeNumber(1, 10_000_000).prefault('16384'),
+  ASSAY_ENDED_IN_MEMORY_PER_SESSION: wholeNumber(1, 10_000_000).prefault('4096'),
   ASSAY_NETWORK_MODES: listOf(networkMode, 'none, egress or full').prefault('none,egress,full'),
+  ASSAY_IDMOUNT_PATH: z.string().startsWith('/', 'expected the absolute path of idmount').optional(),
+  ASSAY_LAUNCHER_PATH: z.string().startsWith('/', 'expected the absolute path of launcher').optional(),
   ASSAY_NETDOOR_PATH: z.string().startsWith('/', 'expected the absolute path of netdoor').optional(),
   ASSAY_BLOCKED_NETWORKS: listOf(parseAddressRange, 'a range such as 10.0.0.0/8').prefault(privateNetworks),
   ASSAY_EGRESS_ALLOW: hostPatterns().prefault(''),
@@ -102,3 +129,15 @@ export const workerConfig = z.object({
 });
 
 export type WorkerConfig = z.infer<typeof workerConfig>;
+
+const defaultBounds: DefaultBounds = {
+  ASSAY_DEFAULT_CPUS: 'ASSAY_LIMIT_CPUS',
+  ASSAY_DEFAULT_MEMORY_BYTES: 'ASSAY_LIMIT_MEMORY_BYTES',
+  ASSAY_DEFAULT_DISK_BYTES: 'ASSAY_LIMIT_DISK_BYTES',
+  ASSAY_DEFAULT_PIDS: 'ASSAY_LIMIT_PIDS',
+  ASSAY_OUTPUT_KEPT_BYTES: 'ASSAY_LIMIT_OUTPUT_KEPT_BYTES',
+};
+
+export function readWorkerConfig(env: Readonly<Record<string, string | undefined>>): WorkerConfig {
+  return readConfig(workerConfig, env, defaultBounds);
+}

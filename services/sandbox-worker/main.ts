@@ -1,36 +1,46 @@
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
-import { ConfigError, readConfig, readSecretFile } from '../shared/config.ts';
+import { ConfigError, readSecretFile } from '../shared/config.ts';
 import { DomainError } from '../shared/domain-error.ts';
-import { createLog, type Logger } from '../shared/log.ts';
+import { createLog, type Logger, warnOperator } from '../shared/log.ts';
+import { serveMetrics } from '../shared/metrics-server.ts';
 import { type Broker, connectBroker, readBrokerAuth } from '../shared/store/broker.ts';
 import { createNatsSampleReader } from '../shared/store/nats-sample-store.ts';
 import { createNatsSessionStore } from '../shared/store/nats-session-store.ts';
 import { createNatsTranscriptStore } from '../shared/store/nats-transcript-store.ts';
 import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { openTracing } from '../shared/tracing.ts';
+import { createWorkShares, serviceBusyPart } from '../shared/work-shares.ts';
+import { unknownSettings } from '../unknown-settings.ts';
 import { createExecutionCgroups } from './cgroup/execution-cgroups.ts';
-import { type WorkerConfig, workerConfig } from './config.ts';
+import { readWorkerConfig, type WorkerConfig } from './config.ts';
 import { dropWorkerId, lockDataDirectory, workerIdOf } from './data-lock.ts';
 import { createEngine } from './docker/docker-engine.ts';
+import { createEnginePulse } from './docker/engine-pulse.ts';
+import { createEndedMemory } from './execution/ended-memory.ts';
 import { createSpoolBudget } from './execution/spool-budget.ts';
 import { createUnreadPace } from './execution/unread-pace.ts';
 import { checkNotForgotten } from './forgotten.ts';
+import { releaseIfFull } from './host/disk-reserve.ts';
+import { createWorkerHost } from './host/worker-host.ts';
 import { createArchive } from './log/archive.ts';
 import { createWorkerMetrics } from './metrics.ts';
 import { createWorkerNetworks } from './network/worker-networks.ts';
-import { register } from './registration.ts';
+import { launchThrough } from './program/program.ts';
+import { type Registration, register } from './registration.ts';
 import { createWorkerSamples } from './sample/worker-samples.ts';
+import { createAllowedImages } from './sandbox/allowed-images.ts';
 import { createBurial } from './sandbox/burial.ts';
 import { createCaretaker } from './sandbox/caretaker.ts';
+import { createGradingPauses } from './sandbox/grading-pauses.ts';
+import { createPlaces } from './sandbox/places.ts';
 import { createRecordKeeper } from './sandbox/record-keeper.ts';
 import { createSandboxMaker } from './sandbox/sandbox-maker.ts';
 import { createSandboxes, installationLabel } from './sandbox/sandboxes.ts';
 import { createSessionImages } from './sandbox/session-images.ts';
 import { createSlots } from './sandbox/slot.ts';
 import { createWarmPool } from './sandbox/warm-pool.ts';
-import { serveMetrics } from './server/metrics-server.ts';
 import { serveWorker } from './server/server.ts';
 import { createManifests } from './submission/manifests.ts';
 import { createWorkerVerifications } from './verification/worker-verifications.ts';
@@ -39,6 +49,15 @@ import { warmKinds } from './warm-pool-setting.ts';
 const shutdownMs = 60_000;
 /** For what is being made when the worker is told to stop. */
 const beingMadeMs = 20_000;
+/** For telling the broker that it stops. */
+const tellingMs = 5_000;
+/** For giving back the jobs of gradings. */
+const givingBackMs = 15_000;
+
+/** Waits for the work, or for so long. */
+function within(ms: number, work: Promise<unknown> | undefined): Promise<unknown> {
+  return Promise.race([work, delay(ms, undefined, { ref: false })]);
+}
 
 /** Ends what start began, once. Sandboxes are closed, or kept for the next worker, unless they are not its own any more. */
 type Stop = (mode: 'close' | 'keep') => Promise<void>;
@@ -55,24 +74,30 @@ interface Beginning {
 
 async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> {
   const { token, guestPath, broker, workerId, dataDirectory, log } = beginning;
+  let registration: Registration | undefined;
   const onEventLost = (error: unknown) => log.warn({ err: error }, 'an event could not be published');
   const sessionStore = createNatsSessionStore({ broker, onEventLost });
+  const shares = createWorkShares({ busyPart: serviceBusyPart });
   const engine = createEngine({
     socketPath: config.ASSAY_DOCKER_SOCKET,
     templateDirectory: join(dataDirectory, 'templates'),
+    installation: config.ASSAY_INSTALLATION,
     allowUnlimitedDisk: config.ASSAY_ALLOW_UNLIMITED_DISK === 'true',
+    idmountPath: config.ASSAY_IDMOUNT_PATH,
+    contended: () => shares.contended,
+    layerCopies: { directory: join(dataDirectory, 'layers'), floorBytes: config.ASSAY_DISK_FLOOR_BYTES },
     log,
   });
   const networks = createWorkerNetworks(config, log);
   await Promise.all([engine.ready(), networks.ready()]);
+  engine.sweepCopies().catch((error) => log.warn({ err: error }, 'a sweep of copied layers did not finish'));
   const cgroups = createExecutionCgroups({ log });
   const manifests = createManifests({
     directory: join(dataDirectory, 'manifests'),
     socketPath: config.ASSAY_DOCKER_SOCKET,
+    installation: config.ASSAY_INSTALLATION,
   });
   manifests.keepOnly(await engine.imageIds());
-  const store = createNatsSampleReader(broker);
-  const samples = createWorkerSamples(config, { engine, manifests, store, dataDirectory, log });
   const installation = config.ASSAY_INSTALLATION;
   const slots = createSlots(dataDirectory, guestPath);
   const workers = createNatsWorkerStore(broker);
@@ -88,6 +113,15 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     diskBytes: config.ASSAY_DEFAULT_DISK_BYTES,
     pids: config.ASSAY_DEFAULT_PIDS,
   };
+  const host = createWorkerHost(config, {
+    ...{ engine, dataDirectory, defaultLimits, log },
+    all: () => [...sandboxes.live, ...pool.waiting],
+    arriving: () => sandboxes.arriving,
+    changed: () => registration?.renew(),
+  });
+  const { admission } = host;
+  const store = createNatsSampleReader(broker);
+  const samples = createWorkerSamples(config, { engine, manifests, store, dataDirectory, admission, log });
   const limits = {
     executions: config.ASSAY_EXECUTIONS_PER_SESSION,
     shells: config.ASSAY_SHELLS_PER_SESSION,
@@ -95,21 +129,30 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     queuedBytes: config.ASSAY_QUEUED_BYTES_PER_SESSION,
     keptBytes: config.ASSAY_OUTPUT_KEPT_BYTES,
     budget,
+    memory: createEndedMemory({
+      perSession: config.ASSAY_ENDED_IN_MEMORY_PER_SESSION,
+      perWorker: config.ASSAY_ENDED_IN_MEMORY,
+    }),
     pace: createUnreadPace(config.ASSAY_UNREAD_BYTES_PER_SECOND),
     meter,
+    shares,
     tracing,
   };
   const maker = createSandboxMaker({ engine, cgroups, slots, limits, log });
+  const kinds = warmKinds(config.ASSAY_WARM_POOL, baseImage, defaultLimits);
   const pool = createWarmPool({
-    kinds: warmKinds(config.ASSAY_WARM_POOL, baseImage, defaultLimits),
+    kinds,
     engine,
     maker,
     labels: { [installationLabel]: installation },
-    changed: () => registration.renew(),
+    changed: () => registration?.renew(),
+    admission,
     log,
   });
   const capacity = config.ASSAY_WORKER_CAPACITY;
-  const images = createSessionImages({ engine, samples, records, baseImage });
+  const places = createPlaces(capacity, config.ASSAY_PROJECT_SHARE);
+  const named = [baseImage, ...kinds.map(({ image }) => image), ...config.ASSAY_IMAGES];
+  const images = createSessionImages({ engine, samples, records, baseImage, allowed: createAllowedImages(named) });
   const around = { engine, pool, records, slots, installation, log };
   const archive = createArchive({
     store: await createNatsTranscriptStore(broker, {
@@ -119,27 +162,45 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     }),
     limitBytes: config.ASSAY_TRANSCRIPT_BYTES,
     patienceMs: config.ASSAY_TRANSCRIPT_PATIENCE_SECONDS * 1_000,
+    shares,
     log,
   });
+  const pauses = createGradingPauses();
   const burial = createBurial({ maker, records, archive, slots });
   const sandboxes = createSandboxes({
-    ...{ ...around, images, maker, networks, burial, meter, baseImage, capacity, defaultLimits },
+    ...{ ...around, images, maker, networks, burial, meter, baseImage, places, defaultLimits, admission },
+    holdFor: pauses.holdFor,
   });
   const caretaker = createCaretaker({ ...around, sandboxes });
   await caretaker.reconcile();
   await networks.settle();
   const verifications = await createWorkerVerifications(config, {
-    ...{ broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, defaultLimits, meter, log },
+    ...{
+      broker,
+      engine,
+      manifests,
+      samples,
+      sandboxes,
+      pauses,
+      records,
+      dataDirectory,
+      workerId,
+      defaultLimits,
+      admission,
+      meter,
+      log,
+    },
   });
   const { seal, validate } = verifications;
   const calls = { samples, validate, progressLines: config.ASSAY_PROGRESS_LINES };
-  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, calls, seal, meter, log);
-  const scraped = () => render({ budget, capacity, pool, live: () => sandboxes.live });
+  const server = await serveWorker(config.ASSAY_WORKER_LISTEN, token, sandboxes, calls, seal, meter, shares, log);
+  const scraped = () => render({ budget, capacity, pool, host, live: () => sandboxes.live });
   const metricsListen = config.ASSAY_WORKER_METRICS_LISTEN;
   const metrics = metricsListen === undefined ? undefined : await serveMetrics(metricsListen, scraped, log);
+  const pulse = createEnginePulse({ engine, log });
   let replaced = false;
   let stopping: Promise<void> | undefined;
-  const registration = await register({
+  registration = await register({
     store: workers,
     workerId,
     address: config.ASSAY_WORKER_ADVERTISE ?? server.address,
@@ -152,6 +213,9 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
       ...verifications.capabilities,
     ],
     load: () => sandboxes.size,
+    pressure: () => host.pressure.reason,
+    shortages: host.shortages,
+    engineProblem: () => pulse.problem,
     warm: pool,
     replaced({ forgotten }) {
       const why = forgotten ? 'the operator has forgotten this worker' : 'another worker has taken over this worker id';
@@ -165,7 +229,9 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     },
     log,
   });
+  pulse.start(registration.renew);
   caretaker.start();
+  const watch = host.watch(sandboxes);
   await verifications.start();
   log.info({ address: server.address, worker_id: workerId, sandboxes: sandboxes.size }, 'ready');
 
@@ -175,12 +241,15 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
   }
 
   async function putAway(mode: 'close' | 'keep'): Promise<void> {
-    await registration.drain();
-    registration.stop();
-    await verifications.stop();
-    await caretaker.stop();
-    // An engine that does not answer holds up nobody for long.
-    await Promise.race([sandboxes.takeNoMore(), delay(beingMadeMs, undefined, { ref: false })]);
+    // A broker or an engine that does not answer must not keep the containers from being removed in time.
+    await within(tellingMs, registration?.drain());
+    registration?.stop();
+    pulse.stop();
+    await within(givingBackMs, verifications.stop());
+    await within(tellingMs, caretaker.stop());
+    watch.stop();
+    archive.stop();
+    await within(beingMadeMs, sandboxes.takeNoMore());
     await pool.drain();
     if (replaced) await sandboxes.abandon('its worker has lost it to another, or was forgotten');
     else if (mode === 'close') {
@@ -202,12 +271,15 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
 
 async function main(config: WorkerConfig): Promise<void> {
   const log = createLog('sandbox-worker', config.ASSAY_LOG_LEVEL);
+  for (const sentence of unknown) warnOperator(log, sentence);
   const dataDirectory = resolve(config.ASSAY_DATA_DIR);
   const files = {
     token: readSecretFile(config.ASSAY_WORKER_TOKEN_FILE, 'ASSAY_WORKER_TOKEN_FILE'),
     guestPath: resolve(config.ASSAY_GUEST_PATH),
   };
   const brokerAuth = readBrokerAuth(config.ASSAY_NATS_AUTH_FILE);
+  releaseIfFull(dataDirectory);
+  if (config.ASSAY_LAUNCHER_PATH !== undefined) launchThrough(config.ASSAY_LAUNCHER_PATH);
   await lockDataDirectory(dataDirectory);
   // Sockets are named relative to here, because a socket's path may not be long.
   process.chdir(dataDirectory);
@@ -219,6 +291,7 @@ async function main(config: WorkerConfig): Promise<void> {
     ...brokerAuth,
     name: workerId,
     replicas: config.ASSAY_NATS_REPLICAS,
+    onWaiting: (message) => warnOperator(log, message),
   });
   const starting = start(config, { ...files, broker, workerId, dataDirectory, log });
   // Not only when it has started: a worker that is told to stop before has things to put away too.
@@ -242,10 +315,14 @@ async function main(config: WorkerConfig): Promise<void> {
   await starting;
 }
 
+const unknown = unknownSettings(process.env);
 try {
-  await main(readConfig(workerConfig, process.env));
+  await main(readWorkerConfig(process.env));
 } catch (error) {
-  const message = error instanceof ConfigError || error instanceof DomainError ? error.message : (error as Error).stack;
-  process.stderr.write(`sandbox-worker: ${message}\n`);
-  process.exit(error instanceof ConfigError ? ConfigError.exitCode : 1);
+  const misconfigured = error instanceof ConfigError;
+  const message = misconfigured || error instanceof DomainError ? error.message : (error as Error).stack;
+  // One that is required may be missing because it was misspelt.
+  const said = [`sandbox-worker: ${message}`, ...(misconfigured ? unknown.map((sentence) => `  ${sentence}`) : [])];
+  process.stderr.write(`${said.join('\n')}\n`);
+  process.exit(misconfigured ? ConfigError.exitCode : 1);
 }

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import type { SpoolBudget } from './execution/spool-budget.ts';
+import type { WorkerHost } from './host/worker-host.ts';
 import type { Meter } from './meter.ts';
 import type { Sandbox } from './sandbox/sandbox.ts';
 import type { WarmPool } from './sandbox/warm-pool.ts';
@@ -9,7 +10,8 @@ export interface MetricsSources {
   readonly budget: SpoolBudget;
   readonly capacity: number;
   readonly pool: Pick<WarmPool, 'size' | 'capacity' | 'hits' | 'misses'>;
-  readonly live: () => Iterable<Pick<Sandbox, 'paused' | 'file'>>;
+  readonly host: Pick<WorkerHost, 'pressure' | 'shortages' | 'room'>;
+  readonly live: () => Iterable<Pick<Sandbox, 'paused' | 'held' | 'file'>>;
 }
 
 export interface WorkerMetrics {
@@ -101,6 +103,12 @@ function readLater(registry: Registry, meter: Meter): (sources: MetricsSources) 
   const budget = gauge('spool_budget_bytes', 'Disk that kept output may take.');
   const gradings = gauge('gradings', 'Submissions that are being graded here.');
   const sessions = gauge('sessions', 'Sandboxes by state.', ['state']);
+  const diskFree = gauge('disk_free_bytes', 'Free bytes of the fullest file system that the worker writes to.');
+  const inodesFree = gauge('disk_free_inodes', 'Free inodes of the one with the fewest.');
+  const pressed = gauge('disk_pressure', '1 while new work is refused because a disk is nearly full.');
+  const memoryFree = gauge('memory_available_bytes', 'Memory that is available on the host.');
+  const pidsFree = gauge('free_pids', 'Processes and threads that the host can have beside those there are.');
+  const shortages = gauge('host_shortages', 'What the host is short of for a session with the default limits.');
   const capacity = gauge('session_capacity', 'Sandboxes that this worker takes at one time.');
 
   const warm = gauge('warm_pool_sandboxes', 'Sandboxes that wait in the warm pool.');
@@ -126,9 +134,17 @@ function readLater(registry: Registry, meter: Meter): (sources: MetricsSources) 
     budget.set(sources.budget.limitBytes);
     gradings.set(meter.gradings);
     capacity.set(sources.capacity);
-    const states = { creating: 0, ready: 0, paused: 0 };
-    for (const { paused, file } of sources.live()) {
-      states[file.containerId === '' ? 'creating' : paused ? 'paused' : 'ready'] += 1;
+    const { rooms, reason } = sources.host.pressure;
+    diskFree.set(Math.min(...rooms.map(({ freeBytes }) => freeBytes)));
+    inodesFree.set(Math.min(...rooms.filter(({ totalInodes }) => totalInodes > 0).map(({ freeInodes }) => freeInodes)));
+    pressed.set(reason === undefined ? 0 : 1);
+    const { freeMemoryBytes, totalPids, usedPids } = sources.host.room();
+    memoryFree.set(freeMemoryBytes);
+    pidsFree.set(totalPids - usedPids);
+    shortages.set(sources.host.shortages().length);
+    const states = { creating: 0, ready: 0, paused: 0, held: 0 };
+    for (const { paused, held, file } of sources.live()) {
+      states[file.containerId === '' ? 'creating' : held ? 'held' : paused ? 'paused' : 'ready'] += 1;
     }
     for (const [state, count] of Object.entries(states)) sessions.set({ state }, count);
   };

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type WorkerRecord, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { type WorkerRecord, WorkerRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import type { Logger } from '../shared/log.ts';
 import type { Stored } from '../shared/store/session-store.ts';
 import type { WorkerStore } from '../shared/store/worker-store.ts';
@@ -17,6 +17,12 @@ export interface RegistrationDeps {
   readonly load: () => number;
   /** How many sandboxes wait in the warm pool, and how many when it is full. */
   readonly warm: { readonly size: number; readonly capacity: number };
+  /** Why it takes no new work. Undefined: it does. */
+  readonly pressure: () => string | undefined;
+  /** What its host is short of, so that sessions may be refused: a sentence for each. */
+  readonly shortages: () => readonly string[];
+  /** What is wrong with its engine. Undefined: the engine answers. */
+  readonly engineProblem: () => string | undefined;
   /** Called once: another process has this worker's id, or the operator has forgotten it; the records are not its own any more. */
   readonly replaced: (by: WorkerRecord) => void;
   readonly log: Logger;
@@ -40,7 +46,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
   let stored: Stored<WorkerRecord> | undefined;
 
   function record(): WorkerRecord {
-    const { address, capacity, capabilities, load, warm } = deps;
+    const { address, capacity, capabilities, load, warm, pressure, shortages, engineProblem } = deps;
     return create(WorkerRecordSchema, {
       workerId,
       epoch,
@@ -51,6 +57,9 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
       draining,
       warm: warm.size,
       warmCapacity: warm.capacity,
+      pressure: pressure() ?? '',
+      shortages: [...shortages()],
+      engineProblem: engineProblem() ?? '',
     });
   }
 

@@ -1,13 +1,16 @@
 import closeWithGrace from 'close-with-grace';
 import { ConfigError } from '../shared/config.ts';
-import { createLog } from '../shared/log.ts';
+import { createLog, warnOperator } from '../shared/log.ts';
 import { openTracing } from '../shared/tracing.ts';
+import { unknownSettings } from '../unknown-settings.ts';
 import { readSessionsConfig } from './config.ts';
 import { startSessions } from './service.ts';
 
+const unknown = unknownSettings(process.env);
 try {
   const config = readSessionsConfig(process.env);
   const log = createLog('sessions', config.logLevel);
+  for (const sentence of unknown) warnOperator(log, sentence);
   const tracing = await openTracing('assay-sessions', process.env, log);
   const service = await startSessions(config, log, undefined, tracing);
   log.info({ host: config.listen.host, port: service.port }, 'serving');
@@ -25,6 +28,10 @@ try {
   });
 } catch (error) {
   const misconfigured = error instanceof ConfigError;
-  process.stderr.write(`${misconfigured ? error.message : (error as Error).stack}\n`);
+  // One that is required may be missing because it was misspelt.
+  const said = misconfigured
+    ? [error.message, ...unknown.map((sentence) => `  ${sentence}`)]
+    : [(error as Error).stack];
+  process.stderr.write(`${said.join('\n')}\n`);
   process.exit(misconfigured ? ConfigError.exitCode : 1);
 }

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import type { WorkerState } from './worker/worker-directory.ts';
 
 /** What `/metrics` shows. */
 export interface Metrics {
@@ -18,7 +19,7 @@ export interface MetricsSources {
   /** One word for each verification. */
   verificationStatuses(): Iterable<string>;
   /** Every registered worker, by how this instance sees it. */
-  workerStates(): Iterable<'reachable' | 'silent' | 'draining'>;
+  workerStates(): Iterable<WorkerState>;
   /** Open connections to workers. */
   workerLinks(): number;
 }
@@ -120,7 +121,7 @@ function gaugeOfStates(registry: Registry, sources: MetricsSources): void {
     labelNames: ['state'] as const,
     registers,
     collect() {
-      const counts = { reachable: 0, silent: 0, draining: 0 };
+      const counts = { reachable: 0, unreachable: 0, silent: 0, draining: 0 };
       for (const state of sources.workerStates()) counts[state] += 1;
       for (const [state, count] of Object.entries(counts)) this.set({ state }, count);
     },

@@ -9,9 +9,9 @@ const firstBytesMs = 10_000;
 const aliveMs = 30_000;
 
 /** One port for two protocols: HTTP/2 with prior knowledge begins with `PRI`, which is no method of HTTP/1.1. */
-export function createConnectionRouter(http1: HttpServer, http2: Http2Server, maxConnections: number): Server {
+export function createConnectionRouter(http1: HttpServer, http2: Http2Server, maxConnections?: number): Server {
   const server = createServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: aliveMs });
-  server.maxConnections = maxConnections;
+  if (maxConnections !== undefined) server.maxConnections = maxConnections;
   server.on('connection', (socket) => {
     const drop = (): void => void socket.destroy();
     socket.setTimeout(firstBytesMs, drop);

@@ -1,3 +1,10 @@
+import type { DescMethod } from '@bufbuild/protobuf';
+
+/** Where a method is called. */
+export function methodPath({ parent, name }: DescMethod): string {
+  return `/${parent.typeName}/${name}`;
+}
+
 /** gRPC's own framing: a zero byte (not compressed), a big-endian length, the message. */
 export const grpcPrefixBytes = 5;
 

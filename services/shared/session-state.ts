@@ -1,12 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import {
-  type ResourceLimits,
-  type Session,
-  SessionSchema,
-  SessionState,
-  TranscriptState,
-} from '../../gen/assay/v1/session_pb.js';
+import { type Session, SessionSchema, SessionState, TranscriptState } from '../../gen/assay/v1/session_pb.js';
+import type { ResourceLimits } from '../../gen/assay/v1/types_pb.js';
 
 /** What became of an ended session's transcript. */
 export interface TranscriptOutcome {
@@ -21,13 +16,15 @@ export type LossReason = 'SANDBOX_LOST' | 'WORKER_FORGOTTEN';
 /** What can happen to a session's record. */
 export type SessionEvent =
   | { type: 'building'; message: string }
-  | { type: 'ready'; limits?: ResourceLimits; warm?: boolean }
+  /** With `held`: its worker has it stand still from the beginning. */
+  | { type: 'ready'; limits?: ResourceLimits; warm?: boolean; held?: { reason: string; message: string } }
   | { type: 'closing'; reason: string; message: string }
   | { type: 'closed'; atMs: number; transcript?: TranscriptOutcome }
   | { type: 'failed'; reason: string; message: string; atMs: number; transcript?: TranscriptOutcome }
   | { type: 'lost'; reason: LossReason; message: string; atMs: number; transcript?: TranscriptOutcome }
   | { type: 'transcript'; transcript: TranscriptOutcome }
-  | { type: 'paused' }
+  /** With a reason: by its worker, which has it stand still. */
+  | { type: 'paused'; reason?: string; message?: string }
   | { type: 'resumed' };
 
 /** CLOSED, FAILED and LOST are final. */
@@ -35,12 +32,31 @@ export function isTerminal(state: SessionState): boolean {
   return state === SessionState.CLOSED || state === SessionState.FAILED || state === SessionState.LOST;
 }
 
+/** Whether nothing is left to be done for it, and nothing changes any more. */
+export function isOver({ state, transcriptState }: Pick<Session, 'state' | 'transcriptState'>): boolean {
+  return isTerminal(state) && transcriptState !== TranscriptState.PENDING;
+}
+
+/** A message may quote what a program said; a record that is too long for the store would never be written. */
+const longestMessage = 2_000;
+
+function cut(message: string): string {
+  return message.length <= longestMessage ? message : `${message.slice(0, longestMessage)} …`;
+}
+
 /** The session after the event, or undefined where the event changes nothing or comes too late. */
 export function advance(session: Session, event: SessionEvent): Session | undefined {
-  const next = (change: Partial<Session>): Session => ({ ...create(SessionSchema, session), ...change });
+  const next = (change: Partial<Session>): Session => ({
+    ...create(SessionSchema, session),
+    ...change,
+    ...(change.message && { message: cut(change.message) }),
+    ...(change.transcriptMessage && { transcriptMessage: cut(change.transcriptMessage) }),
+  });
   const ended = (atMs: number, outcome: TranscriptOutcome | undefined): Partial<Session> => ({
     endTime: timestampFromMs(atMs),
     paused: false,
+    // Variables often are secrets, and nobody needs them any more; the record is kept for weeks.
+    env: {},
     ...(outcome && { transcriptState: outcome.state, transcriptMessage: outcome.message }),
   });
   if (event.type === 'transcript') {
@@ -55,7 +71,9 @@ export function advance(session: Session, event: SessionEvent): Session | undefi
       if (session.state !== SessionState.CREATING) return undefined;
       return next({
         state: SessionState.READY,
-        message: '',
+        paused: event.held !== undefined,
+        reason: event.held?.reason ?? '',
+        message: event.held?.message ?? '',
         warm: event.warm === true,
         ...(event.limits && { limits: event.limits }),
       });
@@ -73,8 +91,12 @@ export function advance(session: Session, event: SessionEvent): Session | undefi
       return next({ state: SessionState.LOST, reason, message, ...ended(event.atMs, event.transcript) });
     }
     case 'paused':
-      return session.state === SessionState.READY && !session.paused ? next({ paused: true }) : undefined;
+      // Whoever pauses it last is who has it paused.
+      if (session.state !== SessionState.READY) return undefined;
+      if (session.paused && session.reason === (event.reason ?? '')) return undefined;
+      return next({ paused: true, reason: event.reason ?? '', message: event.message ?? '' });
     case 'resumed':
-      return session.state === SessionState.READY && session.paused ? next({ paused: false }) : undefined;
+      if (session.state !== SessionState.READY || !session.paused) return undefined;
+      return next({ paused: false, reason: '', message: '' });
   }
 }

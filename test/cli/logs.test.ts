@@ -84,7 +84,7 @@ test('logs -f goes on until the session has ended, and from a cursor', async () 
   expect(events).toMatchObject([
     { cursor: 'c5', type: 'stderr', execution: 'exe_2', offset: 0, text: 'two\n', time: '1970-01-01T00:00:01.000Z' },
     { cursor: 'c6', type: 'stdout', execution: 'exe_1', offset: 3, text: ' on\n' },
-    { cursor: 'c7', type: 'gap', execution: 'exe_1', stream: 'stdout', from: 7, to: 10 },
+    { cursor: 'c7', type: 'gap', execution: 'exe_1', stream: 'stdout', startOffset: 7, endOffset: 10 },
     { cursor: 'c8', type: 'finished', execution: 'exe_1', reason: 'EXITED', exitCode: 3 },
     { cursor: 'c9', type: 'finished', execution: 'exe_2' },
     { cursor: 'c10', type: 'state', state: 'CLOSED' },

@@ -2,7 +2,8 @@ import { Code } from '@connectrpc/connect';
 import { afterEach, expect, test } from 'vitest';
 import type { ExecuteRequest } from '../../gen/assay/v1/execution_pb.js';
 import { BuildStep } from '../../gen/assay/v1/sample_pb.js';
-import { type CreateSessionRequest, NetworkMode, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { type CreateSessionRequest, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { NetworkMode } from '../../gen/assay/v1/types_pb.js';
 import { finished, output, started } from '../clients/typescript/execution-script.ts';
 import {
   type DoubleServices,

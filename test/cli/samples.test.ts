@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { createClient } from '../../clients/typescript/index.ts';
-import { Assurance, BuildStep } from '../../gen/assay/v1/sample_pb.js';
+import { BuildStep } from '../../gen/assay/v1/sample_pb.js';
+import { Assurance } from '../../gen/assay/v1/types_pb.js';
 import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
 import { runCaptured } from './captured-terminal.ts';
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { Assurance } from '../../gen/assay/v1/sample_pb.js';
+import { Assurance } from '../../gen/assay/v1/types_pb.js';
 import { TestOutcome, Verdict, VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
 import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
 import { runCaptured } from './captured-terminal.ts';

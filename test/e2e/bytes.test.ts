@@ -23,7 +23,7 @@ describe('output', () => {
     const hashes = { stdout: createHash('sha256'), stderr: createHash('sha256') };
     for await (const event of execution) {
       if (event.type === 'stdout' || event.type === 'stderr') hashes[event.type].update(event.data);
-      if (event.type === 'gap') throw new Error(`a gap from ${event.from} to ${event.to}`);
+      if (event.type === 'gap') throw new Error(`a gap from ${event.startOffset} to ${event.endOffset}`);
     }
     const result = await execution.result();
     expect([result.stdoutBytes, result.stderrBytes]).toEqual([67_108_864, 67_108_864]);
@@ -51,7 +51,7 @@ describe('output', () => {
     const gaps: [number, number][] = [];
     for await (const event of session.attach(execution.id)) {
       if (event.type === 'stdout') bytes += event.data.length;
-      if (event.type === 'gap') gaps.push([event.from, event.to]);
+      if (event.type === 'gap') gaps.push([event.startOffset, event.endOffset]);
     }
     expect(gaps).toEqual([[kept / 2, 20_000_000 - kept / 2]]);
     expect(bytes).toBe(kept);

@@ -3,9 +3,10 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
 import type { ChildName } from '../../scripts/stack.mjs';
+import { rounds } from '../rounds.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
-const kills = 20;
+const kills = rounds(6, 20);
 let stack: TestStack;
 beforeAll(async () => {
   stack = await startTestStack();
@@ -128,7 +129,7 @@ print("last", n)`;
   let rest = '';
   let last = '';
   for await (const event of session.execute(['python3', '-c', script])) {
-    if (event.type === 'gap') throw new Error(`a gap from ${event.from} to ${event.to}`);
+    if (event.type === 'gap') throw new Error(`a gap from ${event.startOffset} to ${event.endOffset}`);
     if (event.type !== 'stdout') continue;
     const lines = (rest + Buffer.from(event.data).toString()).split('\n');
     rest = lines.pop() ?? '';

@@ -1,7 +1,8 @@
 import { statfsSync } from 'node:fs';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import type { Execution, Session } from '../../clients/typescript/index.ts';
+import type { Session } from '../../clients/typescript/index.ts';
+import { printed } from './printed.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 import { timedOutBeyond } from './timed-out.ts';
 
@@ -22,16 +23,6 @@ afterAll(async () => {
   await session?.close();
   await stack?.stop();
 });
-
-/** Resolves when the execution's output has had this text. */
-async function printed(execution: Execution, text: string, of = session): Promise<void> {
-  let seen = '';
-  for await (const event of of.attach(execution.id)) {
-    if (event.type === 'stdout') seen += Buffer.from(event.data).toString();
-    if (seen.includes(text)) return;
-  }
-  throw new Error(`the execution ended without printing ${text}: ${seen}`);
-}
 
 /** The processes in the session whose command line has this word. */
 async function processesWith(word: string): Promise<string> {
@@ -111,7 +102,7 @@ if os.fork() == 0:
 describe('a cancel', () => {
   test('ends every process and says CANCELLED', async () => {
     const execution = session.execute('sleep 7006 & echo up; wait');
-    await printed(execution, 'up');
+    await printed(session, execution, 'up');
     await execution.cancel();
     expect((await execution.result()).reason).toBe('CANCELLED');
     expect(await processesWith(7006 as unknown as string)).toBe('');
@@ -121,7 +112,7 @@ describe('a cancel', () => {
     const fresh = await stack.client.sessions.create({});
     const stubborn = `(trap '' TERM; echo up; while :; do sleep 7007; done) & echo $$ >/tmp/pid; wait`;
     const execution = fresh.execute(stubborn);
-    await printed(execution, 'up', fresh);
+    await printed(fresh, execution, 'up');
     await execution.cancel();
     // The guest tells the end of the program before that of what saw it gone.
     await fresh.run('while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.01; done');
@@ -135,7 +126,7 @@ describe('a cancel', () => {
 describe('a signal', () => {
   test('reaches the process group and may be handled', async () => {
     const execution = session.execute(`trap 'echo got; exit 7' INT; echo ready; while :; do sleep 0.1; done`);
-    await printed(execution, 'ready');
+    await printed(session, execution, 'ready');
     await execution.signal(2);
     expect(await execution.result()).toMatchObject({ reason: 'EXITED', exitCode: 7 });
     await expect(execution.signal(2)).rejects.toMatchObject({ reason: 'EXECUTION_ENDED' });
@@ -174,7 +165,7 @@ function freeBytes(place: string): number {
 describe('limits', () => {
   test('of memory end the hog alone, and its neighbour and the session go on', async () => {
     const neighbour = session.execute('echo up; while [ ! -e /tmp/hog-done ]; do sleep 0.05; done; exit 8');
-    await printed(neighbour, 'up');
+    await printed(session, neighbour, 'up');
     const hog = await session.run(`python3 -c 'x = bytearray(10**9)'`);
     expect(hog.reason).toBe('OUT_OF_MEMORY');
     await session.run('touch /tmp/hog-done');
@@ -206,7 +197,7 @@ describe.concurrent('in a session of its own', () => {
     await using still = await stack.client.sessions.create({});
     const timeoutMs = 5_000;
     const execution = still.execute('echo go; until [ -e /tmp/on ]; do sleep 0.05; done', { timeoutMs });
-    await printed(execution, 'go', still);
+    await printed(still, execution, 'go');
     await still.pause();
     await expect(still.run('true')).rejects.toMatchObject({ reason: 'SESSION_NOT_READY' });
     // Where nothing stands still, that time passes.

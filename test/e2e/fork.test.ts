@@ -5,6 +5,9 @@ import type { Readable } from 'node:stream';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
+import { findProcesses } from '../../scripts/setup/process-table.mjs';
+import { layerDirectory } from '../../services/sandbox-worker/docker/layer-directory.ts';
+import { boundLoopFiles } from '../sandbox-worker/docker/scratch-host.ts';
 import { createEngineProbe } from './engine-probe.ts';
 import { createConnection } from './raw-client.ts';
 import { startTestStack, type TestStack } from './stack.ts';
@@ -17,7 +20,7 @@ let stack: TestStack;
 
 beforeAll(async () => {
   docker = new Docker({ socketPath: inject('setup').dockerSocket });
-  stack = await startTestStack();
+  stack = await startTestStack({ env: { worker: { ASSAY_IMAGES: 'assay-test/*' } } });
 });
 afterAll(async () => {
   await Promise.all(made.map((session) => session.close()));
@@ -216,6 +219,84 @@ describe('what a fork is', () => {
     ).rejects.toMatchObject({
       rawMessage: expect.stringContaining(nobody),
     });
+  });
+});
+
+describe('a fork whose files are still being copied', () => {
+  /** Begins a fork of a source with many files, and stops the program that copies them in the middle. */
+  async function stoppedCopy(options: Parameters<Session['fork']>[0] = {}) {
+    const source = await create();
+    await text(source, 'mkdir /workspace/many; cd /workspace/many; seq 30000 | xargs touch');
+    const layer = layerDirectory(await docker.getContainer(`assay-${source.id}`).inspect());
+    const copying = () =>
+      findProcesses((name, command) => name === 'cp' && command.includes(`${layer}/diff/.`)).map(({ pid }) => pid);
+    const forking = source.fork(options).catch((error) => error);
+    await expect.poll(copying, { interval: 2 }).toHaveLength(1);
+    for (const pid of copying()) process.kill(pid, 'SIGSTOP');
+    const sessions = await Array.fromAsync(stack.client.sessions.list());
+    const made = await stack.client.sessions.get(sessions.find((info) => info.forkedFrom === source.id)?.id ?? '');
+    return { source, made, forking, copying };
+  }
+
+  /** What the worker has of a session: its directory, the container, the disk. */
+  async function partsOf(id: string): Promise<string[]> {
+    const containers = await docker.listContainers({ all: true, filters: { name: [`assay-${id}`] } });
+    return [
+      ...readdirSync(join(stack.stack.dataDir, 'worker', 's')).filter((name) => name === id),
+      ...containers.map(({ Id }) => Id),
+      ...boundLoopFiles().filter((file) => file.includes(id)),
+    ];
+  }
+
+  test('is closed at once, and nothing of it is left', async () => {
+    const { source, made, forking, copying } = await stoppedCopy();
+    await made.close();
+    expect((await made.refresh()).state).toBe('CLOSED');
+    expect(copying()).toEqual([]);
+    await expect.poll(() => partsOf(made.id)).toEqual([]);
+    expect(await forking).toBeInstanceOf(Error);
+    expect(await text(source, 'ls /workspace/many | wc -l')).toBe('30000\n');
+  });
+
+  test('does not hold up the close of forks that wait for their turn', async () => {
+    const source = await create();
+    await text(source, 'mkdir /workspace/many; cd /workspace/many; seq 30000 | xargs touch');
+    const layerOf = (id: string) => docker.getContainer(`assay-${id}`).inspect().then(layerDirectory);
+    const copies = (end: string) => findProcesses((name, command) => name === 'cp' && command.includes(end));
+    const copied = `${await layerOf(source.id)}/diff/.`;
+    const forking = Array.from({ length: 4 }, () => source.fork().catch((error) => error));
+    await expect.poll(() => copies(copied), { interval: 2 }).toHaveLength(1);
+    for (const { pid } of copies(copied)) process.kill(pid, 'SIGSTOP');
+    const sessions = await Array.fromAsync(stack.client.sessions.list());
+    const ids = sessions.filter(({ forkedFrom }) => forkedFrom === source.id).map(({ id }) => id);
+    const layers = await Promise.all(ids.map((id) => layerOf(id).catch(() => undefined)));
+    const behind = ids.filter((_id, index) => copies(`${layers[index]}/diff/`).length === 0);
+    // Of one project two forks are made at a time.
+    expect(behind.length).toBeGreaterThan(1);
+    for (const id of behind) {
+      const session = await stack.client.sessions.get(id);
+      await session.close();
+      expect((await session.refresh()).state).toBe('CLOSED');
+      await expect.poll(() => partsOf(id)).toEqual([]);
+    }
+    expect(copies(copied)).toHaveLength(1);
+    await source.close();
+    expect(await Promise.all(forking)).toEqual(forking.map(() => expect.any(Error)));
+  });
+
+  test('does not hold up the close of its source, and fails because of it', async () => {
+    const { source, made, forking, copying } = await stoppedCopy();
+    await source.close();
+    expect(copying()).toEqual([]);
+    expect(await forking).toMatchObject({ reason: 'SESSION_ENDED', message: expect.stringContaining(source.id) });
+    for (const { id } of [source, made]) await expect.poll(() => partsOf(id)).toEqual([]);
+  });
+
+  test('ends when its time to live is up', async () => {
+    const { made, copying } = await stoppedCopy({ ttlMs: 20_000 });
+    await expect.poll(copying).toEqual([]);
+    await expect.poll(() => partsOf(made.id)).toEqual([]);
+    await expect.poll(() => made.refresh()).toMatchObject({ state: 'CLOSED', reason: 'TTL_EXPIRED' });
   });
 });
 

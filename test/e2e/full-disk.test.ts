@@ -16,7 +16,10 @@ let slots: string;
 beforeAll(async () => {
   if (!asRoot) return;
   metrics = await chooseMetricsPlace();
-  stack = await startTestStack({ env: { worker: metrics.env } });
+  // Without a floor: what happens when all that keeps the disk from filling up was not enough.
+  stack = await startTestStack({
+    env: { worker: { ...metrics.env, ASSAY_DISK_FLOOR_BYTES: '0', ASSAY_DISK_FLOOR_INODES: '0' } },
+  });
   slots = join(stack.stack.dataDir, 'worker', 's');
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m,mode=0711', 'tmpfs', slots]);
 });

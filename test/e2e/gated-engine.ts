@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { runDirectory } from '../run.ts';
 
-/** The engine behind a gate: while it is closed, calls wait. */
+/** The engine behind a gate: while it is closed, calls wait; while it is away, they are broken off. */
 export interface GatedEngine {
   /** Its socket. */
   readonly path: string;
   close(): void;
+  /** Breaks off all calls, as an engine does that ends. */
+  goAway(): void;
   open(): void;
   /** Resolves with the first call that waits. */
   called(): Promise<void>;
@@ -21,6 +23,7 @@ export async function createGatedEngine(engine: string): Promise<GatedEngine> {
   const sockets = new Set<Socket>();
   let gate = Promise.withResolvers<void>();
   let waiting = Promise.withResolvers<void>();
+  let away = false;
   gate.resolve();
   /** Also a call on a connection that was there before waits. */
   async function* calls(socket: Socket): AsyncGenerator<Buffer> {
@@ -31,6 +34,7 @@ export async function createGatedEngine(engine: string): Promise<GatedEngine> {
     }
   }
   const server = createServer({ allowHalfOpen: true }, (socket) => {
+    if (away) return void socket.destroy();
     sockets.add(socket);
     socket.on('error', () => {}).on('close', () => sockets.delete(socket));
     const behind = connect({ path: engine, allowHalfOpen: true });
@@ -46,7 +50,14 @@ export async function createGatedEngine(engine: string): Promise<GatedEngine> {
       gate = Promise.withResolvers();
       waiting = Promise.withResolvers();
     },
-    open: () => gate.resolve(),
+    goAway() {
+      away = true;
+      for (const socket of sockets) socket.destroy();
+    },
+    open() {
+      away = false;
+      gate.resolve();
+    },
     called: () => waiting.promise,
     end() {
       for (const socket of sockets) socket.destroy();

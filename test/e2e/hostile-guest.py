@@ -1,10 +1,17 @@
 #!/usr/bin/python3
 """Stands in for the guest and breaks the protocol in the way that the command's text names."""
+import ctypes
 import os
 import socket
 import struct
 import sys
 import time
+
+# Into a user namespace, as the guest does where containers have host ids of their own: the worker waits for it.
+if os.getuid() != 1000:
+    ctypes.CDLL(None).unshare(0x10000000)
+    while not open("/proc/self/uid_map").read():
+        time.sleep(0.001)
 
 secret = bytes.fromhex(os.environ["ASSAY_GUEST_SECRET"])
 link = socket.socket(socket.AF_UNIX)

@@ -69,12 +69,20 @@ except OSError as error: print(error.errno)`;
     expect(await text('echo alive')).toBe('alive\n');
   });
 
+  test('the limits of the guest cannot be changed, those of a process itself can', async () => {
+    const refused = await text('prlimit --pid 1 --nofile=1:1');
+    expect(refused).toContain('Operation not permitted');
+    expect(await text('prlimit --nofile=64:64 sh -c "ulimit -n"; ulimit -n 32; ulimit -n')).toBe('64\n32\n');
+    expect(await text('echo alive')).toBe('alive\n');
+  });
+
   test('no process can connect in place of the guest', async () => {
     const script = `
 import socket, struct, time
 for attempt in range(40):
     s = socket.socket(socket.AF_UNIX); s.settimeout(60)
-    s.connect("/run/assay/guest.sock")
+    try: s.connect("/run/assay/guest.sock")
+    except OSError: continue
     payload = struct.pack("<IQ", 1, 2**40) + b"x" * 32
     if attempt % 2: s.sendall(struct.pack("<IBBHQ", len(payload), 1, 0, 0, 0) + payload)
     else: s.sendall(b"\\xff" * 64)
@@ -83,7 +91,7 @@ for attempt in range(40):
     except ConnectionResetError: pass
 held = []
 for attempt in range(30):
-    s = socket.socket(socket.AF_UNIX); s.connect("/run/assay/guest.sock"); held.append(s)
+    s = socket.socket(socket.AF_UNIX); s.connect_ex("/run/assay/guest.sock"); held.append(s)
 print("refused")`;
     expect(await text(['python3', '-c', script])).toBe('refused\n');
     expect(await text('echo alive')).toBe('alive\n');
@@ -100,5 +108,39 @@ print("refused")`;
     await other.run('echo secret >/workspace/mine; sleep 7100 & true');
     expect(await text('ls /workspace; ps ax')).not.toMatch(/mine|7100/);
     await other.close();
+  });
+});
+
+/** Connects to the guest's socket until it is ended, and counts how often somebody listened. */
+const flood = `
+import socket, threading, time
+held, count, tries = [], 0, 0
+def run():
+    global count, tries
+    while True:
+        s = socket.socket(socket.AF_UNIX); tries += 1
+        try:
+            s.connect("/run/assay/guest.sock"); count += 1
+            held.append(s)
+        except OSError: s.close()
+        if len(held) > 300: held.pop(0).close()
+for _ in range(4): threading.Thread(target=run, daemon=True).start()
+print("flooding", flush=True)
+input()
+while tries < 3000: time.sleep(0.01)
+print(count, flush=True)`;
+
+describe('a session that floods the socket of its guest', () => {
+  test('finds nobody who listens while its guest is connected', async () => {
+    const found = await session.run(['python3', '-c', flood], { input: '\n' });
+    expect(Number(`${found.stdout}`.split('\n')[1])).toBe(0);
+  });
+
+  test('does not keep its guest from a new worker', async () => {
+    const flooding = session.execute(['python3', '-c', flood], { input: true });
+    for await (const event of flooding) if (event.type === 'stdout') break;
+    await stack.replace('worker');
+    expect(`${(await session.run('echo alive')).stdout}`).toBe('alive\n');
+    await session.attach(flooding.id).cancel();
   });
 });

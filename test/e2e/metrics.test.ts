@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { getPage } from '../http-page.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 import { chooseMetricsPlace, type MetricsPlace } from './worker-metrics.ts';
 
@@ -21,8 +22,8 @@ test('the metrics of a worker count what its sessions did, and name none of them
   await reading.next();
   const attached = session.attach(follower.id)[Symbol.asyncIterator]();
   await attached.next();
-  expect((await fetch(new URL('/', metrics.url))).status).toBe(404);
-  expect((await fetch(metrics.url)).headers.get('content-type')).toContain('text/plain');
+  expect((await getPage(new URL('/', metrics.url))).status).toBe(404);
+  expect((await getPage(metrics.url)).contentType).toContain('text/plain');
   const open = await metrics.scrape();
   expect(Object.fromEntries(open)).toMatchObject({
     'executions_total{reason="EXITED"}': 2,

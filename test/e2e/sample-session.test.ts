@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { join } from 'node:path';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type BuildEvent, type Client, createClient } from '../../clients/typescript/index.ts';
+import type { BuildEvent, Client } from '../../clients/typescript/index.ts';
 import { readSample } from '../../services/shared/sample/read-sample.ts';
 import { runCaptured } from '../cli/captured-terminal.ts';
 import { runDirectory, runId } from '../run.ts';
@@ -42,11 +42,9 @@ beforeAll(async () => {
   stack = await startTestStack({
     env: { sessions: { ASSAY_DATASETS: datasets, ASSAY_LIMIT_MEMORY_BYTES: String(8 * 2 ** 30) } },
   });
-  const { secret } = await stack.client.keys.create({ scopes: ['AGENT'] });
-  agent = createClient({ endpoint: stack.endpoint, apiKey: secret });
+  agent = await stack.clientWith({ scopes: ['AGENT'] });
 });
 afterAll(async () => {
-  agent.close();
   await stack.stop();
   const docker = new Docker({ socketPath: inject('setup').dockerSocket, host: undefined });
   for (const image of built) await docker.getImage(image).remove({ force: true });

@@ -30,9 +30,11 @@ test('a session whose worker is killed while it is sealed runs again, and what w
   );
   const alive = session.execute('cat', { input: true });
   await alive.started;
-  const timeoutMs = 10_000;
+  // On a busy machine seconds pass before it is frozen, and after it was.
+  const timeoutMs = 40_000;
   const timed = session.execute('until [ -e /tmp/on ]; do sleep 0.05; done', { timeoutMs });
   await timed.started;
+  const over = delay(timeoutMs);
   const container = docker.getContainer(`assay-${session.id}`);
   const standing = Promise.withResolvers<void>();
   using _ = await onPause(`assay-${session.id}`, standing.resolve);
@@ -42,7 +44,7 @@ test('a session whose worker is killed while it is sealed runs again, and what w
   await standing.promise;
   await stack.stack.halt('worker', 'SIGKILL');
   expect((await container.inspect()).State.Paused).toBe(true);
-  await delay(timeoutMs);
+  await over;
 
   stack.stack.start('worker');
   const { id } = await client.verifications.start(session.id, request);

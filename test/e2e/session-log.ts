@@ -5,7 +5,7 @@ import type { SessionEvent } from '../../clients/typescript/index.ts';
 export interface ReadLog {
   /** Everything but output and heartbeats, in a few words each. */
   readonly words: string[];
-  readonly gaps: { executionId: string; stream: string; from: number; to: number }[];
+  readonly gaps: { executionId: string; stream: string; startOffset: number; endOffset: number }[];
   readonly cursors: string[];
   add(event: SessionEvent): void;
   data(executionId: string, stream: 'stdout' | 'stderr'): Buffer;
@@ -45,9 +45,9 @@ export function createReadLog(): ReadLog {
       else if (event.type === 'verification') words.push(`${event.verificationId} ${event.status}`);
       else if (event.type === 'shell') words.push(`${event.shellId} ${event.change}`);
       else if (event.type === 'gap') {
-        const { executionId, stream, from, to } = event;
-        advance(executionId, stream, from, to);
-        gaps.push({ executionId, stream, from, to });
+        const { executionId, stream, startOffset, endOffset } = event;
+        advance(executionId, stream, startOffset, endOffset);
+        gaps.push({ executionId, stream, startOffset, endOffset });
       } else if (event.type === 'stdout' || event.type === 'stderr') {
         const { executionId, type, offset } = event;
         advance(executionId, type, offset, offset + event.data.length).parts.push(event.data);

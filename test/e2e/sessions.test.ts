@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Execution, Session, SessionInfo } from '../../clients/typescript/index.ts';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
 import { createEngineProbe } from './engine-probe.ts';
@@ -11,7 +11,7 @@ const engine = createEngineProbe();
 const made: Session[] = [];
 let stack: TestStack;
 beforeAll(async () => {
-  stack = await startTestStack();
+  stack = await startTestStack({ env: { worker: { ASSAY_IMAGES: 'assay-test/*, no/such:image, no-such-image:1' } } });
 });
 afterAll(async () => {
   await Promise.all(made.map((session) => session.close()));
@@ -163,6 +163,19 @@ describe.concurrent('limits', () => {
 });
 
 describe.concurrent('an image', () => {
+  test('that the operator did not name is refused, whether the engine has it or not, and in whatever spelling', async () => {
+    const { Id } = await engine.inspectImage(inject('setup').baseImage);
+    for (const image of ['no-such-image:2', 'no-such-image', Id.replace('sha256:', ''), 'other/assay-test/x:1']) {
+      const refused = create({ image });
+      await expect(refused).rejects.toMatchObject({ reason: 'IMAGE_NOT_ALLOWED', code: 'FAILED_PRECONDITION' });
+      await expect(refused).rejects.toThrow('ASSAY_IMAGES');
+    }
+  });
+
+  test('that is the base image may be named', async () => {
+    await (await create({ image: inject('setup').baseImage })).close();
+  });
+
   test('that the engine lacks is an error that says what to type, and a FAILED record', async () => {
     const image = 'no-such-image:1';
     const error = await create({ image, labels: { of: 'missing' } }).catch((error) => error);

@@ -27,7 +27,7 @@ async function read(id: string) {
   let bytes = 0;
   let last: ExecutionEvent | undefined;
   for await (const event of session.attach(id)) {
-    if (event.type === 'gap') gaps.push([event.stream, event.from, event.to]);
+    if (event.type === 'gap') gaps.push([event.stream, event.startOffset, event.endOffset]);
     if (event.type === 'stdout' || event.type === 'stderr') bytes += event.data.length;
     last = event;
   }

@@ -2,9 +2,10 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { inject } from 'vitest';
-import { type Client, createClient } from '../../clients/typescript/index.ts';
+import { type Client, type CreateKeyOptions, createClient } from '../../clients/typescript/index.ts';
 import { type ChildName, type Stack, type StackOptions, startStack } from '../../scripts/stack.mjs';
 import { runDirectory, runId } from '../run.ts';
+import { shareManifests } from '../shared-manifests.ts';
 
 let made = 0;
 
@@ -17,30 +18,48 @@ export interface TestStack {
   readonly client: Client;
   readonly endpoint: string;
   readonly key: string;
+  /** A client with a key of its own, closed with the stack. */
+  clientWith(key: CreateKeyOptions): Promise<Client>;
   /** Kills a service, and resolves when another process has taken its place and the public port is healthy. */
   replace(name: ChildName): Promise<void>;
   stop(): Promise<void>;
 }
 
-export async function startTestStack(options: Omit<StackOptions, 'setup' | 'dataDir'> = {}): Promise<TestStack> {
+export interface TestStackOptions extends Omit<StackOptions, 'setup' | 'dataDir'> {
+  /** Called with the empty data directory: a disk may be mounted there. */
+  prepare?: (dataDir: string) => void;
+}
+
+export async function startTestStack({ prepare, ...options }: TestStackOptions = {}): Promise<TestStack> {
   const dataDir = join(runDirectory(), `${process.pid}-${made++}`);
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  shareManifests(join(dataDir, 'worker'));
+  prepare?.(dataDir);
+  const manifests = shareManifests(inject('setup').dataDir, join(dataDir, 'worker'));
+  shareLayers(join(dataDir, 'worker'));
   // Containers are found by this label when the run looks for what is left.
   writeFileSync(join(dataDir, 'installation'), `${runId()}-${process.pid}-${made}`, { mode: 0o600 });
   // A test that wants warm sandboxes asks for them: they cost every other a container and the time to make it.
   const env = { ...options.env, worker: { ASSAY_WARM_POOL: '0', ASSAY_GRADING_POOL: '0', ...options.env?.worker } };
   const stack = await startStack({ readyWithinMs, ...options, env, dataDir, setup: inject('setup') });
-  const client = createClient({ endpoint: stack.endpoint, apiKey: stack.key });
+  const { endpoint, key } = stack;
+  const clients = [createClient({ endpoint, apiKey: key })];
+  const [client] = clients as [Client];
   return {
     stack,
     client,
-    endpoint: stack.endpoint,
-    key: stack.key,
+    endpoint,
+    key,
+    async clientWith(options) {
+      const { secret } = await client.keys.create(options);
+      const made = createClient({ endpoint, apiKey: secret });
+      clients.push(made);
+      return made;
+    },
     replace: (name) => replace(stack, name),
     async stop() {
-      await client.close();
+      for (const each of clients) each.close();
       await stack.stop();
+      manifests.collect();
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
@@ -54,9 +73,9 @@ async function replace(stack: Stack, name: ChildName): Promise<void> {
   await stack.ready();
 }
 
-/** Named by what they describe, and kept from run to run: making that of a sample's image takes seconds of CPU. */
-function shareManifests(workerDirectory: string): void {
-  const shared = join(inject('setup').dataDir, 'manifests');
+/** Copies of image layers are named by the layer and kept from run to run: making one takes seconds. */
+function shareLayers(workerDirectory: string): void {
+  const shared = join(inject('setup').dataDir, 'layers');
   for (const directory of [shared, workerDirectory]) mkdirSync(directory, { recursive: true, mode: 0o700 });
-  symlinkSync(shared, join(workerDirectory, 'manifests'));
+  symlinkSync(shared, join(workerDirectory, 'layers'));
 }

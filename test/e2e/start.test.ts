@@ -11,6 +11,7 @@ import { type Client, createClient } from '../../clients/typescript/index.ts';
 import { listContainers } from '../leftovers.ts';
 import { runDirectory, runId } from '../run.ts';
 import { startNats } from '../shared/store/nats-process.ts';
+import { shareManifests } from '../shared-manifests.ts';
 
 const scripts = fileURLToPath(new URL('../../scripts', import.meta.url));
 /** Where a program may be tempted to leave something: each is empty before, and has to be so afterwards. */
@@ -46,6 +47,8 @@ interface Script {
   /** Resolves to all it has printed once that has this in it. */
   printed(pattern: RegExp): Promise<string>;
   interrupt(): void;
+  /** Sends TERM to the process that was launched, and to no child of it. */
+  terminate(): void;
   readonly ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
 }
 
@@ -83,6 +86,7 @@ function launch(command: string[], { directory, dataDir }: Place, more: Record<s
       return said.stdout;
     },
     interrupt: () => child.kill('SIGINT'),
+    terminate: () => child.kill('SIGTERM'),
     ended,
   };
 }
@@ -147,6 +151,8 @@ describe('set-up', () => {
   });
 
   test('leads to a demo that fails, then passes, a server that answers, and nothing after Ctrl-C', async () => {
+    const manifests = shareManifests(inject('setup').dataDir, join(fresh.dataDir, 'worker'));
+    cleanups.push(() => manifests.collect());
     const start = launch(script('start'), fresh);
     const printed = await start.printed(/^Serving /m);
     expect(verdicts(printed)).toEqual(['FAILED', 'PASSED']);
@@ -160,13 +166,37 @@ describe('set-up', () => {
     expect(await leftOf(fresh)).toEqual([]);
   });
 
-  test('uses the broker that NATS_URL names, and leaves it running', async () => {
+  /** A place where all is made already that takes seconds of CPU. */
+  function makeBuiltPlace(): Place {
     const place = makePlace();
-    // Made already, which takes seconds of CPU: what is looked at here is the broker.
     mkdirSync(join(place.dataDir, 'worker'));
     for (const name of ['guest', 'isolated', 'compiled', 'worker/manifests']) {
       symlinkSync(join(fresh.dataDir, name), join(place.dataDir, name));
     }
+    return place;
+  }
+
+  test('stops all that npm start began when TERM is sent to npm alone', async () => {
+    const place = makeBuiltPlace();
+    const npm = launch(['npm', '--prefix', join(scripts, '..'), 'start'], place, {
+      npm_config_update_notifier: 'false',
+    });
+    await npm.printed(/Assay serves/);
+    expect(processesOf(place.dataDir).join('\n')).toContain('nats-server');
+    npm.terminate();
+    await expect.poll(() => processesOf(place.dataDir)).toEqual([]);
+  });
+
+  test('tells of a variable that is no setting, with the name that was probably meant', async () => {
+    const start = launch(script('start'), makeBuiltPlace(), { ASSAY_LIMT_TTL_SECONDS: '60' });
+    await start.printed(/Assay serves/);
+    start.interrupt();
+    const stderr = 'ASSAY_LIMT_TTL_SECONDS is not a setting; did you mean ASSAY_LIMIT_TTL_SECONDS?\n';
+    expect(await start.ended).toMatchObject({ code: 0, stderr });
+  });
+
+  test('uses the broker that NATS_URL names, and leaves it running', async () => {
+    const place = makeBuiltPlace();
     const nats = await startNats();
     cleanups.push(() => nats.stop());
     const { user, password } = nats;

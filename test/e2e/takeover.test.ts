@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { SessionRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
 import { register } from '../../services/sandbox-worker/registration.ts';
 import { type Broker, connectBroker, readBrokerAuth } from '../../services/shared/store/broker.ts';
@@ -48,6 +48,9 @@ test('a worker whose id was taken over removes its sandboxes, and leaves their r
   const newer = await register({
     ...{ store: createNatsWorkerStore(broker), workerId: workers[0]?.id ?? '', address: '127.0.0.1:1', capacity: 1 },
     ...{ capabilities: [], load: () => 0, warm: { size: 0, capacity: 0 }, log: pino({ enabled: false }) },
+    pressure: () => undefined,
+    shortages: () => [],
+    engineProblem: () => undefined,
     // The next life of the stack's own worker.
     replaced() {},
   });

@@ -33,26 +33,22 @@ test('a timeout that is over while there is no worker ends its command as soon a
   expect(await reasonsOf(timed)).toEqual(['TIMED_OUT', 'TIMED_OUT']);
 });
 
-test('a timeout stands still in a paused session whose worker is killed', async () => {
-  await using session = await stack.client.sessions.create({});
-  await using other = await stack.client.sessions.create({});
-  const timed = await startTimed(session);
-  await session.pause();
+test('a timeout stands still in a paused session, whether its worker is killed during the pause or after it', async () => {
+  const [during, after, other] = await Promise.all([1, 2, 3].map(() => stack.client.sessions.create({})));
+  if (during === undefined || after === undefined || other === undefined) throw new Error('expected three sessions');
+  const timedDuring = await startTimed(during);
+  await during.pause();
   await stack.replace('worker');
+  const timedAfter = await startTimed(after);
+  await after.pause();
   // Where nothing stands still, that time passes.
   expect((await other.run('sleep 7000', { timeoutMs })).reason).toBe('TIMED_OUT');
-  await session.resume();
-  await session.run('touch /tmp/on');
-  expect(await reasonsOf(timed)).toEqual(['EXITED', 'EXITED']);
-});
-
-test('a pause that was over before the worker was killed does not count either', async () => {
-  await using session = await stack.client.sessions.create({});
-  const timed = await startTimed(session);
-  await session.pause();
-  await delay(timeoutMs);
-  await session.resume();
+  await during.resume();
+  await during.run('touch /tmp/on');
+  expect(await reasonsOf(timedDuring)).toEqual(['EXITED', 'EXITED']);
+  await after.resume();
   await stack.replace('worker');
-  await session.run('touch /tmp/on');
-  expect(await reasonsOf(timed)).toEqual(['EXITED', 'EXITED']);
+  await after.run('touch /tmp/on');
+  expect(await reasonsOf(timedAfter)).toEqual(['EXITED', 'EXITED']);
+  await Promise.all([during, after, other].map((session) => session.close()));
 });

@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { fromBinary } from '@bufbuild/protobuf';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Client, createClient, type Session, type VerificationInfo } from '../../clients/typescript/index.ts';
+import type { Client, Session, VerificationInfo } from '../../clients/typescript/index.ts';
 import { EventSchema } from '../../gen/assay/events/v1/events_pb.js';
 import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { freePort } from '../../scripts/stack/port.mjs';
+import { getPage } from '../http-page.ts';
 import { runDirectory } from '../run.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
@@ -17,7 +19,9 @@ let datasets: string;
 let stack: TestStack;
 let agent: Client;
 
+let metricsAddress: string;
 beforeAll(async () => {
+  metricsAddress = `127.0.0.1:${await freePort()}`;
   datasets = mkdtempSync(join(runDirectory(), 'datasets-'));
   const folder = join(datasets, 'examples');
   mkdirSync(folder);
@@ -28,12 +32,12 @@ beforeAll(async () => {
   writeFileSync(yaml, readFileSync(yaml, 'utf8').replace('id: hello-fix', 'id: slow'));
   const run = join(folder, 'slow/tests/run.py');
   writeFileSync(run, `import time\ntime.sleep(50)\n${readFileSync(run, 'utf8')}`);
-  stack = await startTestStack({ env: { sessions: { ASSAY_DATASETS: datasets } } });
-  const { secret } = await stack.client.keys.create({ scopes: ['AGENT'] });
-  agent = createClient({ endpoint: stack.endpoint, apiKey: secret });
+  stack = await startTestStack({
+    env: { sessions: { ASSAY_DATASETS: datasets, ASSAY_METRICS_LISTEN: metricsAddress } },
+  });
+  agent = await stack.clientWith({ scopes: ['AGENT'] });
 });
 afterAll(async () => {
-  agent.close();
   await stack.stop();
   rmSync(datasets, { recursive: true, force: true });
 });
@@ -194,7 +198,7 @@ describe('a verification', () => {
   });
 
   test('is counted', async () => {
-    const text = await (await fetch(`${stack.endpoint}/metrics`)).text();
+    const { text } = await getPage(`http://${metricsAddress}/metrics`);
     expect(text).toMatch(/^assay_verifications\{status="completed"\} [1-9]/m);
   });
 

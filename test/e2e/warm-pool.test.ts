@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
+import { rounds } from '../rounds.ts';
 import { eventually } from './eventually.ts';
 import { createGatedEngine } from './gated-engine.ts';
 import { startTestStack, type TestStack } from './stack.ts';
@@ -173,7 +174,7 @@ describe('kill -9 of the worker', () => {
 
   test('again and again while sessions are made loses none that was answered and leaves none that was not', async () => {
     const ids: Session[] = [];
-    for (let round = 0; round < 4; round += 1) {
+    for (let round = 0; round < rounds(2, 4); round += 1) {
       const creating = Array.from({ length: 3 }, () => create());
       if (round % 2 === 0) await Promise.race(creating);
       await stack.replace('worker');

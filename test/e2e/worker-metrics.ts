@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 import { freePort } from '../../scripts/stack/port.mjs';
+import { getPage } from '../http-page.ts';
 
 /** A worker's metrics, by name and labels, without the prefix that all have. */
 export type Scraped = ReadonlyMap<string, number>;
@@ -23,8 +24,8 @@ export async function chooseMetricsPlace(): Promise<MetricsPlace> {
       let text = '';
       await expect
         .poll(async () => {
-          text = await fetch(url).then(
-            (response) => response.text(),
+          text = await getPage(url).then(
+            (page) => page.text,
             () => '',
           );
           return text;

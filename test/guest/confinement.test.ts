@@ -40,7 +40,7 @@ test('the secret is in nobody’s environment, not even the guest’s', async ()
   expect(await output(1, 'env')).not.toContain('SECRET');
 });
 
-test('io_uring and AF_VSOCK are refused by every entry, other sockets are not', async () => {
+test('io_uring, AF_VSOCK, namespaces, mounts and the limits of other processes are refused by every entry', async () => {
   await build.make(`${build.directory}/probe`);
   await start();
   const errors = await output(1, join(build.directory, 'probe'));
@@ -52,9 +52,28 @@ test('io_uring and AF_VSOCK are refused by every entry, other sockets are not', 
     'io_uring=38',
     'io_uring=38',
     'close_range=22',
+    'own_limits=22',
+    'unshare=1',
+    'setns=1',
+    'clone=1',
+    'clone3=38',
+    'mount=1',
+    'open_tree=1',
+    'fspick=1',
+    'pidfd_open=22',
+    'mount_setattr=1',
+    'lsm=38',
+    'lsm=38',
+    'lsm=38',
+    'open_tree_attr=38',
+    'perf_event_open=1',
+    'bpf=1',
+    'limits_of_another=1',
   ];
   if (process.arch === 'x64') {
-    wanted.push('x32_vsock_refused=1', 'i386_socketcall=38', 'i386_vsock=97', 'i386_unix=0', 'i386_io_uring=38');
+    wanted.push('x32_vsock_refused=1', 'i386_socketcall=38', 'i386_vsock=97', 'i386_unix=0');
+    wanted.push('i386_unshare=1', 'i386_clone=1', 'i386_mount=1');
+    wanted.push('i386_own_limits=22', 'i386_limits_of_another=1', 'i386_io_uring=38');
   }
   expect(errors.trim().split('\n')).toEqual(wanted);
 });

@@ -42,13 +42,17 @@ export async function openShell(worker: TestWorker, request: StartRequest): Prom
   const number = nextNumber(worker);
   worker.send(encodeStart(number, { env: [PATH], cwd: '/tmp', ...request }, type.OPEN_SHELL));
   const last = () => worker.frames.findLast((f) => f.type === type.SHELL && f.number === number)?.payload;
+  const failed = () => worker.frames.some((f) => f.type === type.FAILED && f.number === number);
   /** Where in the frames each execution began, so that nobody searches them all. */
   const begun = new Map<number, number>();
   const driver: ShellDriver = {
     number,
     pid: () => last()?.readUInt32LE(0) ?? 0,
     opened: () => last()?.readUInt32LE(4) ?? 0,
-    untilOpened: (times) => worker.until(() => driver.opened() >= times && driver.pid() > 0),
+    untilOpened: async (times) => {
+      await worker.until(() => (driver.opened() >= times && driver.pid() > 0) || failed());
+      if (failed()) throw new Error(`the shell ${number} was not opened`);
+    },
     start: (text, { input = false } = {}) => {
       const execution = nextNumber(worker);
       begun.set(execution, worker.frames.length);

@@ -118,6 +118,17 @@ const rows: Row[] = [
     ['alias .=false command=false builtin=false source=false trap=false', 'echo a'],
     lives('a\n'),
   ),
+  row('a reserved word taken away is survived', ['disable -r repeat 2>/dev/null', 'echo a'], lives('a\n')),
+  row('an alias for a reserved word is survived', ["alias repeat='echo x;'", 'echo a'], lives('a\n')),
+  row('aliases for the words of a loop are survived', ['alias do="echo x;" done="echo y"', 'false'], (name) => ({
+    code: 1,
+    flags: 0,
+    ...(name === 'zsh' ? { stdout: '' } : {}),
+  })),
+  row('a shell without short loops works on', ['setopt noshortloops 2>/dev/null', 'echo a'], lives('a\n')),
+  row('break outside of a loop leaves none of ours', ['break; echo a'], (name) =>
+    name === 'zsh' ? { stdout: '', flags: 0 } : { flags: 0 },
+  ),
   row('a program sees no descriptor of ours', ['ls /proc/self/fd'], lives('0\n1\n2\n3\n')),
   row('input that is not given is empty', ['cat; readlink /proc/self/fd/0'], lives('/dev/null\n')),
   row('streams can be opened by name', ['echo a >/dev/stdout; echo b >/dev/stderr'], {

@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { join } from 'node:path';
 import Docker from 'dockerode';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { createClient, type ValidationEvent } from '../../clients/typescript/index.ts';
+import type { ValidationEvent } from '../../clients/typescript/index.ts';
 import { runCaptured } from '../cli/captured-terminal.ts';
 import { startTestStack, type TestStack } from '../e2e/stack.ts';
 import { runDirectory, runId } from '../run.ts';
@@ -99,8 +99,7 @@ describe('validating a sample', () => {
   });
 
   test('is for graders, and so is its outcome', async () => {
-    const { secret } = await stack.client.keys.create({ scopes: ['AGENT'] });
-    using agent = createClient({ endpoint: stack.endpoint, apiKey: secret });
+    const agent = await stack.clientWith({ scopes: ['AGENT'] });
     const name = { dataset: 'examples', id: 'hello-fix' };
     await expect(Array.fromAsync(agent.samples.validate(name))).rejects.toMatchObject({ reason: 'SCOPE_MISSING' });
     expect((await agent.samples.get(name)).validation).toBeUndefined();

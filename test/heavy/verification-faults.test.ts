@@ -1,5 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
@@ -8,13 +7,13 @@ import Docker from 'dockerode';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import type { Session, VerificationInfo } from '../../clients/typescript/index.ts';
 import { EventSchema } from '../../gen/assay/events/v1/events_pb.js';
-import { VerificationJobSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { VerificationJobSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { startSecondWorker, stopSecondWorker } from '../e2e/second-worker.ts';
 import { startTestStack, type TestStack } from '../e2e/stack.ts';
 import { runDirectory } from '../run.ts';
 
 const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
-const main = new URL('../../services/sandbox-worker/main.ts', import.meta.url).pathname;
 const fix = "sed -i 's/range(low, high))/range(low, high + 1))/' ranges.py";
 /** What a verification goes through; it is pending before the first. */
 const phases = ['pending', 'image', 'starting', 'preparing', 'running', 'reading'] as const;
@@ -188,16 +187,12 @@ async function jobsLeft(): Promise<number> {
 
 describe('a second worker', () => {
   let second: ChildProcess | undefined;
-  afterEach(async () => {
-    if (second === undefined || second.exitCode !== null || second.signalCode !== null) return;
-    second.kill('SIGTERM');
-    await once(second, 'exit');
-  });
+  afterEach(() => stopSecondWorker(second));
 
   test('grades what a worker had begun that is lost for good', async () => {
     const info = await verify('running', async () => {
       await stack.stack.halt('worker', 'SIGKILL');
-      second = startWorker();
+      second = startSecondWorker(stack, { ASSAY_JOB_ACK_SECONDS: String(ackWaitMs / 1_000) });
     });
     expect(info.attempts).toBe(2);
     const { endTime } = info;
@@ -206,27 +201,4 @@ describe('a second worker', () => {
     await passedOnce(info);
     expect((await stack.client.verifications.get(info.id)).endTime).toEqual(endTime);
   });
-
-  function startWorker(): ChildProcess {
-    const { dockerSocket, baseImage, guestPath, isolatedPath } = inject('setup');
-    const { natsUrl, natsAuthFile, workerTokenFile, dataDir, installation } = stack.stack;
-    const env = {
-      PATH: process.env.PATH,
-      ASSAY_NATS_URL: natsUrl,
-      ASSAY_NATS_AUTH_FILE: natsAuthFile,
-      ASSAY_WORKER_TOKEN_FILE: workerTokenFile,
-      ASSAY_DATA_DIR: join(dataDir, 'worker-2'),
-      ASSAY_DOCKER_SOCKET: dockerSocket,
-      ASSAY_BASE_IMAGE: baseImage,
-      ASSAY_GUEST_PATH: guestPath,
-      ASSAY_ISOLATED_PATH: isolatedPath,
-      ASSAY_NETDOOR_PATH: join(dirname(guestPath), 'netdoor'),
-      ASSAY_WORKER_LISTEN: '127.0.0.1:0',
-      ASSAY_ON_STOP: 'close',
-      ASSAY_INSTALLATION: `${installation}-2`,
-      ASSAY_WARM_POOL: '0',
-      ASSAY_JOB_ACK_SECONDS: String(ackWaitMs / 1_000),
-    };
-    return spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env, stdio: 'ignore' });
-  }
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Client, createClient, type Session } from '../../clients/typescript/index.ts';
+import type { Client, Session } from '../../clients/typescript/index.ts';
 import { startTestStack, type TestStack } from '../e2e/stack.ts';
 import { peakResidentMebibytes } from './resident-memory.ts';
 
@@ -20,10 +20,7 @@ const open = (client: Client): Promise<Session> =>
 
 test('two hundred verifications of two projects all end, side by side, in bounded memory', async () => {
   const clients = await Promise.all(
-    projects.map(async (project) => {
-      const { secret } = await stack.client.keys.create({ project, scopes: ['AGENT', 'GRADER'] });
-      return createClient({ endpoint: stack.endpoint, apiKey: secret });
-    }),
+    projects.map((project) => stack.clientWith({ project, scopes: ['AGENT', 'GRADER'] })),
   );
   const ended: string[] = [];
   const began = performance.now();

@@ -8,7 +8,7 @@ async function say(lines: readonly string[], prepare?: string): Promise<string[]
   return stdout.trim().split('\n');
 }
 
-describe('a program that a test has run', () => {
+describe.concurrent('a program that a test has run', () => {
   test('runs as the agent, and ends as it ended', async () => {
     expect(
       await say([
@@ -65,7 +65,7 @@ describe('a program that a test has run', () => {
         `$I -- sh -c "${hide}"`,
         '$I --timeout 0.5 -- sh -c "trap : TERM; setsid sleep 1006 & sleep 1007"',
         // They were killed; how soon they are gone is the kernel's affair.
-        'for i in 1 2 3 4 5 6 7 8 9 10; do pgrep -x sleep >/dev/null || break; sleep 0.5; done; pgrep -x sleep | wc -l',
+        'for i in $(seq 600); do pgrep -x sleep >/dev/null || break; sleep 0.1; done; pgrep -x sleep | wc -l',
       ]),
     ).toEqual(['started', '=0', '=124', '0', '=0']);
   });
@@ -87,7 +87,7 @@ describe('a program that a test has run', () => {
   });
 });
 
-describe('what the agent cannot do', () => {
+describe.concurrent('what the agent cannot do', () => {
   test('read the tests, the reports, the environment or the memory of the tests, or signal them', async () => {
     const { stdout } = await gradeInContainer({
       files: [{ path: '/grader/tests/answers', content: 'forty-two' }],

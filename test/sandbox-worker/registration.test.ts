@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type WorkerRecord, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { type WorkerRecord, WorkerRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { type Registration, register } from '../../services/sandbox-worker/registration.ts';
 import { type Broker, connectBroker } from '../../services/shared/store/broker.ts';
 import { createNatsWorkerStore } from '../../services/shared/store/nats-worker-store.ts';
@@ -25,7 +25,13 @@ afterAll(async () => {
 function registered(workerId: string, replaced: (by: WorkerRecord) => void): Promise<Registration> {
   return register({
     ...{ store, workerId, replaced, address: '127.0.0.1:1', capacity: 1, capabilities: [], load: () => 0 },
-    ...{ warm: { size: 0, capacity: 0 }, log: pino({ enabled: false }) },
+    ...{
+      warm: { size: 0, capacity: 0 },
+      pressure: () => undefined,
+      shortages: () => [],
+      engineProblem: () => undefined,
+    },
+    log: pino({ enabled: false }),
   });
 }
 

@@ -1,7 +1,7 @@
 import { create, type DescMethod } from '@bufbuild/protobuf';
 import { createClient, type Transport } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { VerificationRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
 import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
 import { requirementsByMethod, scopeTable } from '../../services/sessions/auth/scope-table.ts';
@@ -154,6 +154,36 @@ describe('projects', () => {
     const { keys: admin } = clientsOf(service.transport(keys.stranger));
     const error = await admin.createKey({ scopes: [Scope.ADMIN], project: 'default' }).catch((e) => e);
     expect(reasonOf(error)).toBe('SCOPE_MISSING');
+  });
+});
+
+describe('keys of other projects', () => {
+  const ids = (keys: readonly { keyId: string }[]) => keys.map(({ keyId }) => keyId);
+
+  test('are listed by an admin of the operator, of one project or of all', async () => {
+    const { keys: admin } = clientsOf(service.transport(adminKey));
+    const theirs = (await admin.listKeys({ project: 'stranger' })).keys;
+    expect(ids(theirs)).toContain(keys.strangerKeyId);
+    expect(new Set(theirs.map(({ project }) => project))).toEqual(new Set(['stranger']));
+    const all = (await admin.listKeys({ project: '*', pageSize: 1_000 })).keys;
+    expect(ids(all)).toEqual(expect.arrayContaining([keys.strangerKeyId, 'operator1']));
+    expect(ids((await admin.listKeys({})).keys)).not.toContain(keys.strangerKeyId);
+  });
+
+  test('are neither listed nor revoked by an admin of another', async () => {
+    const { keys: stranger } = clientsOf(service.transport(keys.stranger));
+    for (const project of ['default', '*']) {
+      expect(reasonOf(await stranger.listKeys({ project }).catch((e) => e))).toBe('SCOPE_MISSING');
+    }
+    expect(reasonOf(await stranger.revokeKey({ keyId: 'operator1' }).catch((e) => e))).toBe('KEY_NOT_FOUND');
+  });
+
+  test('are revoked by an admin of the operator', async () => {
+    const { keyId, secret } = await service.makeKey(Scope.AGENT, 'stranger');
+    const { key } = await clientsOf(service.transport(adminKey)).keys.revokeKey({ keyId });
+    expect(key).toMatchObject({ keyId, project: 'stranger', revokeTime: expect.anything() });
+    const { sessions } = clientsOf(service.transport(secret));
+    expect(reasonOf(await sessions.listSessions({}).catch((e) => e))).toBe('UNAUTHENTICATED');
   });
 });
 

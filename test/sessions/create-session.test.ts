@@ -1,6 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { NetworkMode, SessionState } from '../../gen/assay/v1/session_pb.js';
+import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import { NetworkMode } from '../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../services/shared/domain-error.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
@@ -64,6 +65,18 @@ describe('creating a session', () => {
     await drain(other);
   });
 
+  test('a project that has its share of every worker is told what the last one found', async () => {
+    const good = worker.calls.createSandbox;
+    const found = "the project's sandboxes on this worker may use 9 bytes of memory together";
+    worker.calls.createSandbox = () => {
+      throw new DomainError('CAPACITY_SHARE', found);
+    };
+    const error = await api.sessions.createSession({}).catch((e) => e);
+    if (good) worker.calls.createSandbox = good;
+    expect(reasonOf(error)).toBe('CAPACITY_SHARE');
+    expect(error.rawMessage).toContain(found);
+  });
+
   test('a fork stays with its source: where that worker is full it is refused', async () => {
     const source = (await api.sessions.createSession({ labels: { a: 'b' } })).session;
     const good = worker.calls.createSandbox;
@@ -78,6 +91,24 @@ describe('creating a session', () => {
     const { session } = await api.sessions.forkSession({ sessionId: source?.sessionId ?? '' });
     expect(session).toMatchObject({ forkedFrom: source?.sessionId, workerId: worker.workerId, labels: { a: 'b' } });
     await drain(other);
+  });
+
+  test('a fork of a session that stands still is not told to stand still for the same reason', async () => {
+    const { sessionId = '' } = (await api.sessions.createSession({})).session ?? {};
+    const hold = { reason: 'GRADING', message: 'a sample is being graded' };
+    await worker.advance('default', sessionId, { type: 'paused', ...hold });
+    await expect.poll(async () => (await api.sessions.getSession({ sessionId })).session).toMatchObject(hold);
+    const good = worker.calls.createSandbox;
+    const recorded = Promise.withResolvers<unknown>();
+    worker.calls.createSandbox = async (request, context) => {
+      recorded.resolve((await api.sessions.getSession({ sessionId: request.sessionId })).session);
+      return good?.(request, context) ?? {};
+    };
+    const { session } = await api.sessions.forkSession({ sessionId });
+    if (good) worker.calls.createSandbox = good;
+    const none = { paused: false, reason: '', message: '' };
+    expect(await recorded.promise).toMatchObject({ state: SessionState.CREATING, ...none });
+    expect(session).toMatchObject({ state: SessionState.READY, ...none });
   });
 
   test('a sandbox that cannot be made is an error that says why, and the same one when asked again', async () => {

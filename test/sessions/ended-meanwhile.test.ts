@@ -1,10 +1,11 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type SessionRecord, SessionRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { type SessionRecord, SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { SessionEventSchema, SessionSampleSchema, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
 import { createSessionFollower } from '../../services/sessions/transcript/session-follower.ts';
 import { DomainError } from '../../services/shared/domain-error.ts';
+import { createWorkShares } from '../../services/shared/work-shares.ts';
 import { metadataOf, reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
 import type { WorkerDouble } from './worker-double.ts';
@@ -104,6 +105,7 @@ test('a transcript up to now of a session that ends on the way is read from wher
       yield create(SessionEventSchema, { cursor: 'archived' });
     },
     cursors: { make: (_project: string, _session: string, place: string) => place },
+    shares: createWorkShares(),
   } as never);
   const query = { sessionId: '', cursor: '', executionId: '', withoutOutput: false, untilNow: true };
   const places: string[] = [];

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import {
   ExecuteManyRequestSchema,
@@ -8,10 +9,12 @@ import {
 } from '../../gen/assay/v1/execution_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
 import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
+import type { Admitted } from '../../services/sessions/auth/admission.ts';
 import type { ExecutionStreams } from '../../services/sessions/execution/execution-stream.ts';
 import { createManyCalls } from '../../services/sessions/execution/many-calls.ts';
 import { DomainError } from '../../services/shared/domain-error.ts';
 import { toConnectError } from '../../services/shared/rpc-error.ts';
+import { createWorkShares } from '../../services/shared/work-shares.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
 import type { WorkerDouble } from './worker-double.ts';
@@ -136,7 +139,7 @@ describe.each<Protocol>(['grpc', 'connect'])('many calls over %s', (protocol) =>
     }
   });
 
-  test('another project finds no session, and a key that is revoked meanwhile runs nothing more', async () => {
+  test('another project finds no session, and a key that is revoked meanwhile runs nothing more: its stream ends', async () => {
     const stranger = openMany((await service.makeKey(Scope.AGENT, 'stranger')).secret, protocol);
     stranger.say({ call: 1, request: { sessionId, program } });
     expect(await stranger.read(1)).toMatchObject({ reason: 'SESSION_NOT_FOUND', events: [] });
@@ -147,7 +150,7 @@ describe.each<Protocol>(['grpc', 'connect'])('many calls over %s', (protocol) =>
     await clientsOf(service.transport(adminKey)).keys.revokeKey({ keyId });
     const heard = worker.heard.length;
     many.say({ call: 2, request: { sessionId, program } });
-    expect(await many.read(2)).toMatchObject({ reason: 'UNAUTHENTICATED' });
+    expect(await many.next().catch(reasonOf)).toBe('UNAUTHENTICATED');
     expect(worker.heard.length).toBe(heard);
     many.end();
   });
@@ -283,8 +286,9 @@ test('a call counts as open until its end is on the way, so that no stream is en
     admission: { admit: () => Promise.reject(error) },
     records: () => record,
     streams: {} as ExecutionStreams,
+    shares: createWorkShares(),
   })(
-    { authorization: undefined, peer: '' },
+    { authorization: undefined, peer: { address: '', prove() {} } },
     { crowded: false, send: () => sizes.push(-1), idle: () => sent.resolve() },
   );
   const request = { call: 1, request: { sessionId, program } };
@@ -292,4 +296,30 @@ test('a call counts as open until its end is on the way, so that no stream is en
   await sent.promise;
   expect(sizes).toEqual([1, -1]);
   expect(calls.size).toBe(0);
+});
+
+test('a project that asks for much waits behind itself: the call of another is passed on before the rest', async () => {
+  const passedOn: string[] = [];
+  let ms = 0;
+  const share = (project: string) => {
+    passedOn.push(project);
+    return new Promise<never>(() => {});
+  };
+  const open = createManyCalls({
+    admission: {
+      admit: async ({ authorization: project = '' }) => ({ caller: { project }, release() {} }) as unknown as Admitted,
+    },
+    records: () => ({ requestId: '', traceparent: undefined, about() {}, fail: () => new ConnectError(''), end() {} }),
+    streams: { share } as unknown as ExecutionStreams,
+    // A clock on which every look takes a millisecond.
+    shares: createWorkShares({ sliceMs: 1, now: () => ms++ }),
+  });
+  const answering = { crowded: false, send() {}, idle() {} };
+  const speakers = ['alpha', 'beta'].map((project) => open({ authorization: project, peer: '' as never }, answering));
+  const message = (call: number) =>
+    toBinary(ExecuteManyRequestSchema, create(ExecuteManyRequestSchema, { call, request: { sessionId, program } }));
+  for (let call = 1; call <= 100; call++) speakers[0]?.take(message(call));
+  speakers[1]?.take(message(1));
+  await expect.poll(() => passedOn.length).toBe(101);
+  expect(passedOn.indexOf('beta')).toBeLessThan(10);
 });

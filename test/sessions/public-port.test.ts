@@ -9,6 +9,7 @@ import { loadSync } from '@grpc/proto-loader';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
+import { getPage } from '../http-page.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
 
@@ -89,10 +90,13 @@ test('plain curl-like JSON works and the request id comes back', async () => {
   expect(await response.json()).toMatchObject({ version: expect.any(String), workers: [{ workerId: 'worker-1' }] });
 });
 
+test('the public port shows no metrics', async () => {
+  expect((await getPage(`http://127.0.0.1:${service.port}/metrics`)).status).toBe(404);
+});
+
 test('metrics count refused keys by reason', async () => {
-  const metrics = async () => (await fetch(`http://127.0.0.1:${service.port}/metrics`)).text();
   const refused = async () =>
-    Number(/assay_errors_total\{reason="UNAUTHENTICATED"\} (\d+)/.exec(await metrics())?.[1] ?? 0);
+    Number(/assay_errors_total\{reason="UNAUTHENTICATED"\} (\d+)/.exec(await service.metrics())?.[1] ?? 0);
   const before = await refused();
   await clientsOf(service.transport('assay_nobody_nothing'))
     .sessions.getSession({ sessionId: 'x' })
@@ -104,7 +108,7 @@ test('metrics count calls by method and code, and sessions by state', async () =
   const { sessions } = clientsOf(service.transport(adminKey));
   await sessions.getSession({ sessionId: 'nonsense' }).catch(() => {});
   await session();
-  const text = await (await fetch(`http://127.0.0.1:${service.port}/metrics`)).text();
+  const text = await service.metrics();
   expect(text).toMatch(
     /assay_requests_total\{method="assay.v1.SessionService\/GetSession",code="invalid_argument"\} 1/,
   );
@@ -214,4 +218,43 @@ test('closing ends streams with SHUTTING_DOWN, tells health watchers and refuses
   const [refused] = await once(late, 'error');
   expect(refused.code).toBe('ECONNREFUSED');
   await other.stop();
+});
+
+describe('a request that the framework refuses before any handler', () => {
+  const path = '/assay.v1.SessionService/CreateSession';
+  const send = async (init: RequestInit, to = path) => {
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${adminKey}`, ...init.headers };
+    const response = await fetch(`http://127.0.0.1:${service.port}${to}`, { ...init, headers });
+    return { status: response.status, headers: response.headers, body: (await response.json()) as { message: string } };
+  };
+
+  test('is told that a call is a POST, and how to make one', async () => {
+    const { status, headers, body } = await send({ method: 'GET' });
+    expect([status, headers.get('allow')]).toEqual([405, 'POST']);
+    expect(body.message).toContain('method: found GET, expected POST; type: curl ');
+    expect(body.message).toContain(path);
+  });
+
+  test('is told which content types there are', async () => {
+    const { status, body } = await send({ method: 'POST', body: '{}', headers: { 'content-type': 'text/yaml' } });
+    expect(status).toBe(415);
+    expect(body.message).toContain('content-type: found text/yaml, expected application/json');
+    const execute = '/assay.v1.ExecutionService/Execute';
+    const streamed = await send({ method: 'POST', body: '{}' }, execute);
+    expect(streamed.status).toBe(415);
+    expect(streamed.body.message).toContain('found application/json, expected application/connect+json');
+  });
+
+  test.each([
+    ['ttll', '{"ttll":"60s"}'],
+    ['memory', '{"limits":{"memory":"1"}}'],
+  ])('is told that JSON has no field %s', async (field, json) => {
+    const { status, body } = await send({ method: 'POST', body: json });
+    expect(status).toBe(400);
+    expect(body).toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringContaining(`key "${field}" is unknown`),
+    });
+    expect(Buffer.from(JSON.stringify(body)).toString()).toContain('"details"');
+  });
 });

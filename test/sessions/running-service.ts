@@ -11,12 +11,13 @@ import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { VerificationService } from '../../gen/assay/v1/verification_pb.js';
 import { readSessionsConfig, type SessionsConfig } from '../../services/sessions/config.ts';
 import { type Clock, type SessionsService, startSessions } from '../../services/sessions/service.ts';
-import { createLog } from '../../services/shared/log.ts';
+import { createLog, type Logger } from '../../services/shared/log.ts';
 import { type Broker, connectBroker } from '../../services/shared/store/broker.ts';
 import { createNatsSessionStore } from '../../services/shared/store/nats-session-store.ts';
 import { createNatsWorkerStore } from '../../services/shared/store/nats-worker-store.ts';
 import type { SessionStore } from '../../services/shared/store/session-store.ts';
 import type { WorkerStore } from '../../services/shared/store/worker-store.ts';
+import { getPage } from '../http-page.ts';
 import { runDirectory } from '../run.ts';
 import { type NatsProcess, startNats } from '../shared/store/nats-process.ts';
 import { startWorkerDouble, type WorkerDouble, type WorkerDoubleOptions } from './worker-double.ts';
@@ -29,6 +30,8 @@ export type Protocol = 'grpc' | 'connect' | 'grpc-web';
 /** The service on a real broker, with as many worker doubles as a test wants. */
 export interface RunningService {
   readonly port: number;
+  /** What the service counts now, as scrapers read it. */
+  metrics(): Promise<string>;
   readonly nats: NatsProcess;
   readonly broker: Broker;
   readonly sessions: SessionStore;
@@ -45,11 +48,17 @@ export interface RunOptions {
   readonly env?: Record<string, string>;
   readonly clock?: Clock;
   readonly nats?: NatsProcess;
+  /** Nobody reads it unless it is given. */
+  readonly log?: Logger;
 }
 
 export async function runService(options: RunOptions = {}): Promise<RunningService> {
   const nats = options.nats ?? (await startNats());
-  const service = await startSessions(configFor(nats, options.env ?? {}), createLog('test', 'silent'), options.clock);
+  const service = await startSessions(
+    configFor(nats, options.env ?? {}),
+    options.log ?? createLog('test', 'silent'),
+    options.clock,
+  );
   const broker = await connectBroker({ ...credentials(nats), name: 'test', replicas: 1 });
   const sessions = createNatsSessionStore({ broker, onEventLost() {} });
   const workers = createNatsWorkerStore(broker);
@@ -62,6 +71,7 @@ export async function runService(options: RunOptions = {}): Promise<RunningServi
   };
   return {
     port: service.port,
+    metrics: async () => (await getPage(`http://127.0.0.1:${service.metricsPort}/metrics`)).text,
     nats,
     broker,
     sessions,
@@ -117,6 +127,7 @@ function configFor(nats: NatsProcess, env: Record<string, string>): SessionsConf
   try {
     return readSessionsConfig({
       ASSAY_LISTEN: '127.0.0.1:0',
+      ASSAY_METRICS_LISTEN: '127.0.0.1:0',
       ASSAY_NATS_URL: nats.url,
       ASSAY_NATS_AUTH_FILE: file('auth.json', JSON.stringify({ user: nats.user, password: nats.password })),
       ASSAY_WORKER_TOKEN_FILE: file('token', workerToken),

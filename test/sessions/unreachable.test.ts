@@ -1,6 +1,10 @@
+import { create } from '@bufbuild/protobuf';
 import { ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import { advance } from '../../services/shared/session-state.ts';
+import { getPage } from '../http-page.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
 import type { WorkerDouble } from './worker-double.ts';
@@ -11,7 +15,8 @@ let worker: WorkerDouble;
 let api: ReturnType<typeof clientsOf>;
 
 beforeAll(async () => {
-  service = await runService({ clock: { now: () => performance.now() + aheadMs, nowMs: Date.now } });
+  const env = { ASSAY_ARCHIVE_SWEEP_SECONDS: '1' };
+  service = await runService({ env, clock: { now: () => performance.now() + aheadMs, nowMs: Date.now } });
   worker = await service.addWorker();
   api = clientsOf(service.transport(adminKey));
 });
@@ -40,12 +45,12 @@ test('a session is UNREACHABLE while its worker is silent and comes back by itse
   expect(listed.sessions.map((session) => session.sessionId)).toContain(sessionId);
   expect(await execute(sessionId)).toBe('SESSION_UNREACHABLE');
   expect(reasonOf(await api.sessions.createSession({}).catch((e) => e))).toBe('NO_WORKER');
-  const health = await fetch(`http://127.0.0.1:${service.port}/healthz`);
-  expect([health.status, await health.json()]).toMatchObject([503, { store: 'ok', reachable_workers: 0 }]);
+  const health = await getPage(`http://127.0.0.1:${service.port}/healthz`);
+  expect([health.status, JSON.parse(health.text)]).toMatchObject([503, { store: 'ok', reachable_workers: 0 }]);
   await worker.register();
   await expect.poll(() => stateOf(sessionId)).toBe(SessionState.READY);
   expect(await execute(sessionId)).toBe('done');
-  expect((await fetch(`http://127.0.0.1:${service.port}/healthz`)).status).toBe(200);
+  expect((await getPage(`http://127.0.0.1:${service.port}/healthz`)).status).toBe(200);
   // The record itself never said anything else.
   expect((await service.sessions.get('default', sessionId))?.value.session?.state).toBe(SessionState.READY);
 });
@@ -64,6 +69,18 @@ test('closing a session of a silent worker records it and says that it will be c
     .toBe(SessionState.CLOSED);
   // Once more changes nothing.
   expect((await api.sessions.closeSession({ sessionId })).session?.state).toBe(SessionState.CLOSED);
+});
+
+test('a session that is CLOSING is closed though whoever closed it died before it told the worker', async () => {
+  const sessionId = await made();
+  await service.sessions.update('default', sessionId, (record) => {
+    const closing = { type: 'closing', reason: 'CLOSED_BY_CALLER', message: 'CloseSession was called' } as const;
+    const session = record.session && advance(record.session, closing);
+    return session && { ...create(SessionRecordSchema, record), session };
+  });
+  await expect.poll(() => stateOf(sessionId)).toBe(SessionState.CLOSING);
+  aheadMs += 31_000;
+  await expect.poll(() => worker.register().then(() => stateOf(sessionId))).toBe(SessionState.CLOSED);
 });
 
 test('commands run while the broker is away, however long, and sessions are not UNREACHABLE for it', async () => {

@@ -1,7 +1,7 @@
 import { ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
-import { NetworkMode } from '../../gen/assay/v1/session_pb.js';
+import { NetworkMode } from '../../gen/assay/v1/types_pb.js';
 import { metadataOf, reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
 

@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { VerificationRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import { VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
-import { Assurance } from '../../gen/assay/v1/sample_pb.js';
 import { SessionSampleSchema } from '../../gen/assay/v1/session_pb.js';
+import { Assurance } from '../../gen/assay/v1/types_pb.js';
 import {
   Verdict,
   type Verification,

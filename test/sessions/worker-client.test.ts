@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { WorkerService } from '../../gen/assay/worker/v1/worker_pb.js';
+import { WorkerService } from '../../gen/assay/internal/v1/worker_pb.js';
 import { createWorkerClient } from '../../services/sessions/worker/worker-client.ts';
 import { createWorkerLinks, type WorkerLinks } from '../../services/sessions/worker/worker-link.ts';
 import { type RunningService, runService, workerToken } from './running-service.ts';

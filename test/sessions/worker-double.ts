@@ -18,23 +18,24 @@ import {
 } from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
-import type { WorkerRecord } from '../../gen/assay/events/v1/records_pb.js';
-import { SessionRecordSchema, WorkerRecordSchema } from '../../gen/assay/events/v1/records_pb.js';
+import type { WorkerRecord } from '../../gen/assay/internal/v1/records_pb.js';
+import { SessionRecordSchema, WorkerRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
+import {
+  ExecuteManyRequestSchema,
+  ExecuteManyResponseSchema,
+  WorkerService,
+} from '../../gen/assay/internal/v1/worker_pb.js';
 import {
   type AttachRequest,
+  AttachRequestSchema,
   type ExecuteRequest,
+  ExecuteRequestSchema,
   ExecuteResponseSchema,
   type ExecutionEvent,
   ExecutionEventSchema,
+  ExecutionService,
 } from '../../gen/assay/v1/execution_pb.js';
-import {
-  AttachRequestSchema,
-  ExecuteManyRequestSchema,
-  ExecuteManyResponseSchema,
-  ExecuteRequestSchema,
-  type AttachRequest as WorkerAttachRequest,
-  WorkerService,
-} from '../../gen/assay/worker/v1/worker_pb.js';
+import { ShellService } from '../../gen/assay/v1/shell_pb.js';
 import { type Carrier, carryOnLine, carryOnStream, refuseLine } from '../../services/sandbox-worker/server/carrier.ts';
 import { createConnectionRouter } from '../../services/shared/connection-router.ts';
 import { createGrpcFrameReader, grpcFrame } from '../../services/shared/grpc-frame.ts';
@@ -63,20 +64,27 @@ export interface WorkerDouble {
   execute: (request: ExecuteRequest, stream: DoubleStream) => Promise<void>;
   attach: (request: AttachRequest, stream: DoubleStream) => Promise<void>;
   /** The unary calls. A test may replace them. */
-  readonly calls: Partial<ServiceImpl<typeof WorkerService>>;
+  readonly calls: Partial<
+    ServiceImpl<typeof WorkerService> & ServiceImpl<typeof ExecutionService> & ServiceImpl<typeof ShellService>
+  >;
   /** Names of the calls that came, in order. */
   readonly heard: string[];
   advance(project: string, sessionId: string, event: SessionEvent): Promise<void>;
   /** Writes its registration once. */
-  register(change?: {
-    capacity?: number;
-    sessions?: number;
-    draining?: boolean;
-    capabilities?: string[];
-  }): Promise<void>;
+  register(change?: Partial<Registration>): Promise<void>;
   /** Breaks every connection, as a crash would. */
   breakConnections(): void;
   stop(): Promise<void>;
+}
+
+interface Registration {
+  readonly capacity: number;
+  readonly sessions: number;
+  readonly draining: boolean;
+  readonly capabilities: string[];
+  /** Its own unless told. */
+  readonly address?: string;
+  readonly engineProblem?: string;
 }
 
 export interface WorkerDoubleOptions {
@@ -92,7 +100,12 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
   const heard: string[] = [];
   const connections = new Set<Socket>();
   let stored: Stored<WorkerRecord> | undefined;
-  let registration = { capacity: 100, sessions: 0, draining: false, capabilities: ['verification', 'fork'] };
+  let registration: Registration = {
+    capacity: 100,
+    sessions: 0,
+    draining: false,
+    capabilities: ['verification', 'fork'],
+  };
 
   const change = async (project: string, sessionId: string, event: SessionEvent): Promise<void> => {
     await sessions.update(project, sessionId, (record) => {
@@ -118,19 +131,15 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
       return {};
     },
     refreshSandbox: () => ({}),
-    getExecution: ({ request }) => ({ response: { execution: { executionId: request?.executionId ?? '' } } }),
-    listExecutions: ({ request }) => ({
-      response: {
-        executions: [{ executionId: `after-${request?.pageToken}` }],
-        nextPageToken: request?.pageToken === '' ? '1' : '',
-      },
+    getExecution: ({ executionId }) => ({ execution: { executionId } }),
+    listExecutions: ({ pageToken }) => ({
+      executions: [{ executionId: `after-${pageToken}` }],
+      nextPageToken: pageToken === '' ? '1' : '',
     }),
-    writeInput: ({ request }) => ({
-      response: { nextOffset: (request?.offset ?? 0n) + BigInt(request?.data.length ?? 0) },
-    }),
-    closeInput: () => ({ response: { inputBytes: 7n } }),
-    signalExecution: () => ({ response: {} }),
-    cancelExecution: () => ({ response: {} }),
+    writeInput: ({ offset, data }) => ({ nextOffset: offset + BigInt(data.length) }),
+    closeInput: () => ({ inputBytes: 7n }),
+    signalExecution: () => ({}),
+    cancelExecution: () => ({}),
   };
   const double = {
     execute: greet,
@@ -138,7 +147,7 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
   };
   const adapter = connectNodeAdapter({
     routes: (router) => {
-      for (const method of WorkerService.methods) {
+      for (const method of [WorkerService, ExecutionService, ShellService].flatMap(({ methods }) => methods)) {
         if (method.methodKind !== 'unary') continue;
         router.rpc(method, ((request: never, context: never) => {
           heard.push(method.name);
@@ -169,9 +178,7 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
     const path = headers[':path'] ?? '';
     if (path.endsWith('/Execute')) {
       heard.push('Execute');
-      serve(stream, ExecuteRequestSchema, onStream(stream), ({ request }, events) =>
-        double.execute(request as ExecuteRequest, events),
-      );
+      serve(stream, ExecuteRequestSchema, onStream(stream), (request, events) => double.execute(request, events));
     } else if (path.endsWith('/ExecuteMany')) {
       serveShared(stream, (request, events) => {
         heard.push('Execute');
@@ -187,8 +194,7 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
       );
     }
   });
-  const attached = ({ request }: WorkerAttachRequest, events: DoubleStream): Promise<void> =>
-    double.attach(request as AttachRequest, events);
+  const attached = (request: AttachRequest, events: DoubleStream): Promise<void> => double.attach(request, events);
   const lines = createLineServer((request, response) => {
     response.on('error', () => {});
     if (request.headers.authorization !== `Bearer ${options.token}`) {
@@ -214,7 +220,7 @@ export async function startWorkerDouble(options: WorkerDoubleOptions): Promise<W
 
   /** One after the other: of two at once, the heartbeat's and a test's, one would find the record changed and be lost. */
   let registered: Promise<void> = Promise.resolve();
-  const register = (given: Partial<typeof registration> = {}): Promise<void> => {
+  const register = (given: Partial<Registration> = {}): Promise<void> => {
     registration = { ...registration, ...given };
     const write = async (): Promise<void> => {
       const record = create(WorkerRecordSchema, { workerId, epoch: 1n, address, ...registration });

@@ -1,8 +1,8 @@
 import { EventEmitter, once } from 'node:events';
+import type { ClientHttp2Session } from 'node:http2';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createWorkerLines, type LineEvents } from '../../services/sessions/worker/worker-line.ts';
-import type { WorkerLinks } from '../../services/sessions/worker/worker-link.ts';
 import { grpcFrame, trailersFrame } from '../../services/shared/grpc-frame.ts';
 
 const head = 'HTTP/1.1 200 OK\r\n\r\n';
@@ -25,13 +25,9 @@ afterEach(() => void server.close());
 
 /** A line to a server that says what the test has it say. */
 async function open(answerMs?: number) {
-  const links = { open: async () => link } as unknown as WorkerLinks;
+  const links = { open: async () => link as unknown as ClientHttp2Session, isRetired: () => false };
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const line = await createWorkerLines(
-    links,
-    'the-token',
-    answerMs,
-  )(address, { request: { sessionId: 's', executionId: 'e' } });
+  const line = await createWorkerLines(links, 'the-token', answerMs)(address, { sessionId: 's', executionId: 'e' });
   const over = Promise.withResolvers<{ end?: Record<string, string>; broken?: unknown }>();
   const frames: Buffer[] = [];
   const reader = (more: (bytes: Buffer, release: () => void) => boolean = () => true): LineEvents => ({
@@ -49,7 +45,7 @@ async function open(answerMs?: number) {
 test('a line shows the token and asks for the execution', async () => {
   const { line } = await open();
   const { text } = await asked;
-  expect(text).toMatch(/^POST \/assay\.worker\.v1\.WorkerService\/Attach HTTP\/1\.1\r\n/);
+  expect(text).toMatch(/^POST \/assay\.v1\.ExecutionService\/Attach HTTP\/1\.1\r\n/);
   expect(text).toContain('\r\nauthorization: Bearer the-token\r\n');
   line.close();
 });
@@ -94,8 +90,27 @@ test('a line ends with the link to its worker, which is how a silent death is se
   await closed;
 });
 
+test('a line outlives a link that was replaced, and ends with the next one', async () => {
+  const [first, second] = [new EventEmitter(), new EventEmitter()];
+  let current = first;
+  const links = {
+    open: async () => current as unknown as ClientHttp2Session,
+    isRetired: (session: unknown) => session === first,
+  };
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await createWorkerLines(links, 'the-token')(address, {});
+  const { socket } = await asked;
+  current = second;
+  first.emit('close');
+  await expect.poll(() => second.listenerCount('close')).toBe(1);
+  expect(socket.destroyed).toBe(false);
+  const closed = once(socket, 'close');
+  second.emit('close');
+  await closed;
+});
+
 test('many lines listen to their link once', async () => {
-  const links = { open: async () => link } as unknown as WorkerLinks;
+  const links = { open: async () => link as unknown as ClientHttp2Session, isRetired: () => false };
   const openLine = createWorkerLines(links, 'the-token');
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const lines = await Promise.all(Array.from({ length: 12 }, () => openLine(address, {})));

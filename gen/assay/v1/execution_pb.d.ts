@@ -492,18 +492,18 @@ export declare type Gap = Message<"assay.v1.Gap"> & {
   stream: OutputStream;
 
   /**
-   * The first byte that is missing.
+   * The offset of the first byte that is missing.
    *
-   * @generated from field: uint64 from = 2;
+   * @generated from field: uint64 start_offset = 2;
    */
-  from: bigint;
+  startOffset: bigint;
 
   /**
-   * The first byte after the gap.
+   * The offset of the first byte after the gap.
    *
-   * @generated from field: uint64 to = 3;
+   * @generated from field: uint64 end_offset = 3;
    */
-  to: bigint;
+  endOffset: bigint;
 };
 
 /**

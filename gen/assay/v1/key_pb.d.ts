@@ -153,6 +153,13 @@ export declare type ListKeysRequest = Message<"assay.v1.ListKeysRequest"> & {
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * Whose keys. Empty: the caller's project. `*`: those of every project. Another project than one's own, and `*`, need a key of the operator's project, `default`.
+   *
+   * @generated from field: string project = 3;
+   */
+  project: string;
 };
 
 /**
@@ -195,7 +202,7 @@ export declare const ListKeysResponseSchema: GenMessage<ListKeysResponse>;
  */
 export declare type RevokeKeyRequest = Message<"assay.v1.RevokeKeyRequest"> & {
   /**
-   * The key's id.
+   * The key's id. A key of another project needs a key of the operator's project, `default`.
    *
    * @generated from field: string key_id = 1;
    */
@@ -269,7 +276,7 @@ export enum Scope {
 export declare const ScopeSchema: GenEnum<Scope>;
 
 /**
- * KeyService makes and revokes API keys. Needs the admin scope; it sees the caller's project only.
+ * KeyService makes and revokes API keys. Needs the admin scope. A key sees its own project only; one of the operator's project, `default`, makes, lists and revokes keys of every project.
  *
  * @generated from service assay.v1.KeyService
  */
@@ -285,7 +292,7 @@ export declare const KeyService: GenService<{
     output: typeof CreateKeyResponseSchema;
   },
   /**
-   * ListKeys returns the project's keys without their secrets.
+   * ListKeys returns keys without their secrets.
    *
    * @generated from rpc assay.v1.KeyService.ListKeys
    */

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Network, ResourceLimits } from "./session_pb.js";
+import type { Assurance, Network, ResourceLimits } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -301,6 +301,13 @@ export declare type SampleVerification = Message<"assay.v1.SampleVerification"> 
    * @generated from field: bool has_oracle = 10;
    */
   hasOracle: boolean;
+
+  /**
+   * Whether the sessions of the project stand still while a submission is graded (`GRADING`).
+   *
+   * @generated from field: bool pause_sessions = 11;
+   */
+  pauseSessions: boolean;
 };
 
 /**
@@ -1026,53 +1033,6 @@ export declare type SampleValidation = Message<"assay.v1.SampleValidation"> & {
  * Use `create(SampleValidationSchema)` to create a new message.
  */
 export declare const SampleValidationSchema: GenMessage<SampleValidation>;
-
-/**
- * Assurance is how far a verdict can be trusted, the strongest first.
- *
- * @generated from enum assay.v1.Assurance
- */
-export enum Assurance {
-  /**
-   * Not stated.
-   *
-   * @generated from enum value: ASSURANCE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The tests reach the submission only through processes of another user, which see inputs and never the expected answers.
-   *
-   * @generated from enum value: ASSURANCE_ISOLATED = 1;
-   */
-  ISOLATED = 1,
-
-  /**
-   * The runner loads the submission: traps are set, forging is not excluded.
-   *
-   * @generated from enum value: ASSURANCE_IN_PROCESS = 2;
-   */
-  IN_PROCESS = 2,
-
-  /**
-   * The tests run in a copy of the session's whole filesystem.
-   *
-   * @generated from enum value: ASSURANCE_FORK = 3;
-   */
-  FORK = 3,
-
-  /**
-   * The tests run in the session itself.
-   *
-   * @generated from enum value: ASSURANCE_SHARED = 4;
-   */
-  SHARED = 4,
-}
-
-/**
- * Describes the enum assay.v1.Assurance.
- */
-export declare const AssuranceSchema: GenEnum<Assurance>;
 
 /**
  * BuildStep is what a build is at.

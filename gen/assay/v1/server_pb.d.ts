@@ -5,6 +5,7 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Duration } from "@bufbuild/protobuf/wkt";
+import type { ResourceLimits } from "./types_pb.js";
 
 /**
  * Describes the file assay/v1/server.proto.
@@ -174,6 +175,69 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
    * @generated from field: uint32 verifications_per_project = 9;
    */
   verificationsPerProject: number;
+
+  /**
+   * Keys of one project that are on record, revoked ones too.
+   *
+   * @generated from field: uint32 keys_per_project = 10;
+   */
+  keysPerProject: number;
+
+  /**
+   * Requests a second of all keys of one project.
+   *
+   * @generated from field: uint32 requests_per_second_per_project = 11;
+   */
+  requestsPerSecondPerProject: number;
+
+  /**
+   * Open streams of all keys of one project.
+   *
+   * @generated from field: uint32 streams_per_project = 12;
+   */
+  streamsPerProject: number;
+
+  /**
+   * Calls with one answer that one project has under way at one time.
+   *
+   * @generated from field: uint32 calls_per_project = 13;
+   */
+  callsPerProject: number;
+
+  /**
+   * Connections that have brought a key of one project.
+   *
+   * @generated from field: uint32 connections_per_project = 14;
+   */
+  connectionsPerProject: number;
+
+  /**
+   * Bytes that the requests of one key hold together, until they have arrived whole or have their one answer.
+   *
+   * @generated from field: uint64 unfinished_bytes_per_key = 15;
+   */
+  unfinishedBytesPerKey: bigint;
+
+  /**
+   * The same for all keys of one project.
+   *
+   * @generated from field: uint64 unfinished_bytes_per_project = 16;
+   */
+  unfinishedBytesPerProject: bigint;
+
+  /**
+   * The most that one session may ask for. A worker whose host has less refuses with HOST_FULL.
+   *
+   * @generated from field: assay.v1.ResourceLimits session = 17;
+   */
+  session?: ResourceLimits | undefined;
+
+  /**
+   * The most bytes of output that one execution may ask to be kept.
+   *
+   * @generated from field: uint64 output_kept_bytes = 18;
+   */
+  outputKeptBytes: bigint;
 };
 
 /**
@@ -236,6 +300,13 @@ export declare type WorkerInfo = Message<"assay.v1.WorkerInfo"> & {
    * @generated from field: uint32 warm_capacity = 7;
    */
   warmCapacity: number;
+
+  /**
+   * Why it takes no new work now, such as a disk that is nearly full: one sentence. Empty: it does.
+   *
+   * @generated from field: string pressure = 8;
+   */
+  pressure: string;
 };
 
 /**

@@ -4,6 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { Network, ResourceLimits } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { TranscriptEvent } from "./execution_pb.js";
 
@@ -33,7 +34,7 @@ export declare type Session = Message<"assay.v1.Session"> & {
   state: SessionState;
 
   /**
-   * Why the session is FAILED, LOST or CLOSED: a stable word such as `TTL_EXPIRED`. Empty while it lives.
+   * Why the session is FAILED, LOST or CLOSED: a stable word such as `TTL_EXPIRED`. Empty while it lives, unless its worker has paused it: `DISK_PRESSURE`, or `GRADING` while a sample of its project is graded that asks for it.
    *
    * @generated from field: string reason = 3;
    */
@@ -68,7 +69,7 @@ export declare type Session = Message<"assay.v1.Session"> & {
   limits?: ResourceLimits | undefined;
 
   /**
-   * Variables added to every execution's environment.
+   * Variables added to every execution's environment. Empty once the session has ended: they may be secrets, and are not kept.
    *
    * @generated from field: map<string, string> env = 8;
    */
@@ -103,7 +104,7 @@ export declare type Session = Message<"assay.v1.Session"> & {
   idleTimeout?: Duration | undefined;
 
   /**
-   * Whether the session is frozen by PauseSession.
+   * Whether the session is frozen, by PauseSession or by its worker, whose `reason` says why; what the worker has paused goes on by itself.
    *
    * @generated from field: bool paused = 13;
    */
@@ -226,75 +227,6 @@ export declare type SessionSample = Message<"assay.v1.SessionSample"> & {
  * Use `create(SessionSampleSchema)` to create a new message.
  */
 export declare const SessionSampleSchema: GenMessage<SessionSample>;
-
-/**
- * Network says what a session can reach. Loopback of the host, its services, metadata addresses, other sessions and what the operator blocks are out of reach in every mode.
- *
- * @generated from message assay.v1.Network
- */
-export declare type Network = Message<"assay.v1.Network"> & {
-  /**
-   * How much of the outside there is.
-   *
-   * @generated from field: assay.v1.NetworkMode mode = 1;
-   */
-  mode: NetworkMode;
-
-  /**
-   * With EGRESS: hosts beside those that the operator allows every session, such as `example.org` (ports 80 and 443), `*.example.org` (every name below it) or
-   * `example.org:8443` (that port alone). At most 64.
-   *
-   * @generated from field: repeated string allow = 2;
-   */
-  allow: string[];
-};
-
-/**
- * Describes the message assay.v1.Network.
- * Use `create(NetworkSchema)` to create a new message.
- */
-export declare const NetworkSchema: GenMessage<Network>;
-
-/**
- * ResourceLimits bounds what a session may use. An absent field takes the server's default.
- *
- * @generated from message assay.v1.ResourceLimits
- */
-export declare type ResourceLimits = Message<"assay.v1.ResourceLimits"> & {
-  /**
-   * CPU cores, 1.5 for one and a half.
-   *
-   * @generated from field: optional double cpus = 1;
-   */
-  cpus?: number | undefined;
-
-  /**
-   * Memory in bytes, swap excluded (there is none).
-   *
-   * @generated from field: optional uint64 memory_bytes = 2;
-   */
-  memoryBytes?: bigint | undefined;
-
-  /**
-   * Size in bytes of everything the session writes to its filesystem. Absent in an answer: its worker cannot limit it (no capability `disk_limit`).
-   *
-   * @generated from field: optional uint64 disk_bytes = 3;
-   */
-  diskBytes?: bigint | undefined;
-
-  /**
-   * Processes and threads at one time.
-   *
-   * @generated from field: optional uint32 pids = 4;
-   */
-  pids?: number | undefined;
-};
-
-/**
- * Describes the message assay.v1.ResourceLimits.
- * Use `create(ResourceLimitsSchema)` to create a new message.
- */
-export declare const ResourceLimitsSchema: GenMessage<ResourceLimits>;
 
 /**
  * CreateSessionRequest says what the session is to be.
@@ -495,7 +427,7 @@ export declare const ListSessionsRequestSchema: GenMessage<ListSessionsRequest>;
  */
 export declare type ListSessionsResponse = Message<"assay.v1.ListSessionsResponse"> & {
   /**
-   * The sessions, newest first.
+   * The sessions, newest first. There may be fewer than page_size, also on a page that is not the last.
    *
    * @generated from field: repeated assay.v1.Session sessions = 1;
    */
@@ -1103,46 +1035,6 @@ export declare type SessionHeartbeat = Message<"assay.v1.SessionHeartbeat"> & {
  * Use `create(SessionHeartbeatSchema)` to create a new message.
  */
 export declare const SessionHeartbeatSchema: GenMessage<SessionHeartbeat>;
-
-/**
- * NetworkMode is how much of the outside a session can reach.
- *
- * @generated from enum assay.v1.NetworkMode
- */
-export enum NetworkMode {
-  /**
-   * The same as NONE.
-   *
-   * @generated from enum value: NETWORK_MODE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * Nothing: the session has its own loopback and no other interface.
-   *
-   * @generated from enum value: NETWORK_MODE_NONE = 1;
-   */
-  NONE = 1,
-
-  /**
-   * The hosts of an allow-list, through an HTTP proxy that HTTP_PROXY and HTTPS_PROXY in the session's environment name. There is no other way out.
-   *
-   * @generated from enum value: NETWORK_MODE_EGRESS = 2;
-   */
-  EGRESS = 2,
-
-  /**
-   * The public internet over IPv4, with name resolution.
-   *
-   * @generated from enum value: NETWORK_MODE_FULL = 3;
-   */
-  FULL = 3,
-}
-
-/**
- * Describes the enum assay.v1.NetworkMode.
- */
-export declare const NetworkModeSchema: GenEnum<NetworkMode>;
 
 /**
  * SessionState says where a session is in its life. CLOSED, FAILED and LOST are final.

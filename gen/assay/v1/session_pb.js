@@ -4,13 +4,14 @@
 
 import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_assay_v1_execution } from "./execution_pb.js";
+import { file_assay_v1_types } from "./types_pb.js";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file assay/v1/session.proto.
  */
 export const file_assay_v1_session = /*@__PURE__*/
-  fileDesc("ChZhc3NheS92MS9zZXNzaW9uLnByb3RvEghhc3NheS52MSL2BQoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgJEiUKBXN0YXRlGAIgASgOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlEg4KBnJlYXNvbhgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg0KBWltYWdlGAUgASgJEi0KBmxhYmVscxgGIAMoCzIdLmFzc2F5LnYxLlNlc3Npb24uTGFiZWxzRW50cnkSKAoGbGltaXRzGAcgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSJwoDZW52GAggAygLMhouYXNzYXkudjEuU2Vzc2lvbi5FbnZFbnRyeRIvCgtjcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgxpZGxlX3RpbWVvdXQYDCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGcGF1c2VkGA0gASgIEhEKCXdvcmtlcl9pZBgOIAEoCRIMCgR3YXJtGBAgASgIEiIKB25ldHdvcmsYESABKAsyES5hc3NheS52MS5OZXR3b3JrEhMKC2ZvcmtlZF9mcm9tGBIgASgJEicKBnNhbXBsZRgTIAEoCzIXLmFzc2F5LnYxLlNlc3Npb25TYW1wbGUSMwoQdHJhbnNjcmlwdF9zdGF0ZRgfIAEoDjIZLmFzc2F5LnYxLlRyYW5zY3JpcHRTdGF0ZRIaChJ0cmFuc2NyaXB0X21lc3NhZ2UYICABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIqQBCg1TZXNzaW9uU2FtcGxlEg8KB2RhdGFzZXQYASABKAkSEQoJc2FtcGxlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAkSFgoOY29udGVudF9kaWdlc3QYBCABKAkSFAoMaW1hZ2VfZGlnZXN0GAUgASgJEhsKE3ZlcmlmaWNhdGlvbl9kaWdlc3QYBiABKAkSEwoLaW5zdHJ1Y3Rpb24YByABKAkiPQoHTmV0d29yaxIjCgRtb2RlGAEgASgOMhUuYXNzYXkudjEuTmV0d29ya01vZGUSDQoFYWxsb3cYAiADKAkinAEKDlJlc291cmNlTGltaXRzEhEKBGNwdXMYASABKAFIAIgBARIZCgxtZW1vcnlfYnl0ZXMYAiABKARIAYgBARIXCgpkaXNrX2J5dGVzGAMgASgESAKIAQESEQoEcGlkcxgEIAEoDUgDiAEBQgcKBV9jcHVzQg8KDV9tZW1vcnlfYnl0ZXNCDQoLX2Rpc2tfYnl0ZXNCBwoFX3BpZHMi6QMKFENyZWF0ZVNlc3Npb25SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDQoFaW1hZ2UYAiABKAkSOgoGbGFiZWxzGAMgAygLMiouYXNzYXkudjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QuTGFiZWxzRW50cnkSKAoGbGltaXRzGAQgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSNAoDZW52GAUgAygLMicuYXNzYXkudjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QuRW52RW50cnkSJgoDdHRsGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi8KDGlkbGVfdGltZW91dBgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIiCgduZXR3b3JrGAkgASgLMhEuYXNzYXkudjEuTmV0d29yaxIPCgdkYXRhc2V0GAogASgJEhEKCXNhbXBsZV9pZBgLIAEoCRIWCg5zYW1wbGVfdmVyc2lvbhgMIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiOwoVQ3JlYXRlU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIicKEUdldFNlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkiOAoSR2V0U2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIs4BChNMaXN0U2Vzc2lvbnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEiYKBnN0YXRlcxgDIAMoDjIWLmFzc2F5LnYxLlNlc3Npb25TdGF0ZRI5CgZsYWJlbHMYBCADKAsyKS5hc3NheS52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0LkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoUTGlzdFNlc3Npb25zUmVzcG9uc2USIwoIc2Vzc2lvbnMYASADKAsyES5hc3NheS52MS5TZXNzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJlCgZMYWJlbHMSLAoGbGFiZWxzGAEgAygLMhwuYXNzYXkudjEuTGFiZWxzLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEipQEKFFVwZGF0ZVNlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSJgoDdHRsGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi8KDGlkbGVfdGltZW91dBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIgCgZsYWJlbHMYBCABKAsyEC5hc3NheS52MS5MYWJlbHMiOwoVVXBkYXRlU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIikKE1BhdXNlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI6ChRQYXVzZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiIqChRSZXN1bWVTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIjsKFVJlc3VtZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiLlAgoSRm9ya1Nlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIgCgZsYWJlbHMYAyABKAsyEC5hc3NheS52MS5MYWJlbHMSKAoGbGltaXRzGAQgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSMgoDZW52GAUgAygLMiUuYXNzYXkudjEuRm9ya1Nlc3Npb25SZXF1ZXN0LkVudkVudHJ5EiYKA3R0bBgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCgxpZGxlX3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SIgoHbmV0d29yaxgIIAEoCzIRLmFzc2F5LnYxLk5ldHdvcmsaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI5ChNGb3JrU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIikKE0Nsb3NlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI6ChRDbG9zZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiJSChRGb2xsb3dTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEg4KBmN1cnNvchgCIAEoCRIWCg53aXRob3V0X291dHB1dBgDIAEoCCI+ChVGb2xsb3dTZXNzaW9uUmVzcG9uc2USJQoFZXZlbnQYASABKAsyFi5hc3NheS52MS5TZXNzaW9uRXZlbnQi8gIKDFNlc3Npb25FdmVudBIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZjdXJzb3IYAiABKAkSLgoFc3RhdGUYAyABKAsyHS5hc3NheS52MS5TZXNzaW9uU3RhdGVDaGFuZ2VkSAASLgoJZXhlY3V0aW9uGAQgASgLMhkuYXNzYXkudjEuVHJhbnNjcmlwdEV2ZW50SAASLgoHbWlzc2luZxgFIAEoCzIbLmFzc2F5LnYxLlRyYW5zY3JpcHRNaXNzaW5nSAASLwoJaGVhcnRiZWF0GAYgASgLMhouYXNzYXkudjEuU2Vzc2lvbkhlYXJ0YmVhdEgAEicKBXNoZWxsGAogASgLMhYuYXNzYXkudjEuU2hlbGxDaGFuZ2VkSAASNQoMdmVyaWZpY2F0aW9uGAwgASgLMh0uYXNzYXkudjEuVmVyaWZpY2F0aW9uQ2hhbmdlZEgAQgcKBWV2ZW50Im4KE1ZlcmlmaWNhdGlvbkNoYW5nZWQSFwoPdmVyaWZpY2F0aW9uX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIPCgd2ZXJkaWN0GAMgASgJEg4KBnBhc3NlZBgEIAEoDRINCgV0b3RhbBgFIAEoDSJdCgxTaGVsbENoYW5nZWQSEAoIc2hlbGxfaWQYASABKAkSJQoGY2hhbmdlGAIgASgOMhUuYXNzYXkudjEuU2hlbGxDaGFuZ2USFAoMdGltZXNfb3BlbmVkGAMgASgNIm0KE1Nlc3Npb25TdGF0ZUNoYW5nZWQSJQoFc3RhdGUYASABKA4yFi5hc3NheS52MS5TZXNzaW9uU3RhdGUSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDgoGcGF1c2VkGAQgASgIIiQKEVRyYW5zY3JpcHRNaXNzaW5nEg8KB21lc3NhZ2UYASABKAkiOQoQU2Vzc2lvbkhlYXJ0YmVhdBIlCgVzdGF0ZRgBIAEoDjIWLmFzc2F5LnYxLlNlc3Npb25TdGF0ZSpyCgtOZXR3b3JrTW9kZRIcChhORVRXT1JLX01PREVfVU5TUEVDSUZJRUQQABIVChFORVRXT1JLX01PREVfTk9ORRABEhcKE05FVFdPUktfTU9ERV9FR1JFU1MQAhIVChFORVRXT1JLX01PREVfRlVMTBADKugBCgxTZXNzaW9uU3RhdGUSHQoZU0VTU0lPTl9TVEFURV9VTlNQRUNJRklFRBAAEhoKFlNFU1NJT05fU1RBVEVfQ1JFQVRJTkcQARIXChNTRVNTSU9OX1NUQVRFX1JFQURZEAISGQoVU0VTU0lPTl9TVEFURV9DTE9TSU5HEAMSGAoUU0VTU0lPTl9TVEFURV9DTE9TRUQQBBIYChRTRVNTSU9OX1NUQVRFX0ZBSUxFRBAFEh0KGVNFU1NJT05fU1RBVEVfVU5SRUFDSEFCTEUQBhIWChJTRVNTSU9OX1NUQVRFX0xPU1QQByqMAQoPVHJhbnNjcmlwdFN0YXRlEiAKHFRSQU5TQ1JJUFRfU1RBVEVfVU5TUEVDSUZJRUQQABIcChhUUkFOU0NSSVBUX1NUQVRFX1BFTkRJTkcQARIbChdUUkFOU0NSSVBUX1NUQVRFX1NUT1JFRBACEhwKGFRSQU5TQ1JJUFRfU1RBVEVfTUlTU0lORxADKngKC1NoZWxsQ2hhbmdlEhwKGFNIRUxMX0NIQU5HRV9VTlNQRUNJRklFRBAAEhcKE1NIRUxMX0NIQU5HRV9PUEVORUQQARIZChVTSEVMTF9DSEFOR0VfUkVPUEVORUQQAhIXChNTSEVMTF9DSEFOR0VfQ0xPU0VEEAMy3AUKDlNlc3Npb25TZXJ2aWNlElAKDUNyZWF0ZVNlc3Npb24SHi5hc3NheS52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdBofLmFzc2F5LnYxLkNyZWF0ZVNlc3Npb25SZXNwb25zZRJHCgpHZXRTZXNzaW9uEhsuYXNzYXkudjEuR2V0U2Vzc2lvblJlcXVlc3QaHC5hc3NheS52MS5HZXRTZXNzaW9uUmVzcG9uc2USTQoMTGlzdFNlc3Npb25zEh0uYXNzYXkudjEuTGlzdFNlc3Npb25zUmVxdWVzdBoeLmFzc2F5LnYxLkxpc3RTZXNzaW9uc1Jlc3BvbnNlElAKDVVwZGF0ZVNlc3Npb24SHi5hc3NheS52MS5VcGRhdGVTZXNzaW9uUmVxdWVzdBofLmFzc2F5LnYxLlVwZGF0ZVNlc3Npb25SZXNwb25zZRJNCgxQYXVzZVNlc3Npb24SHS5hc3NheS52MS5QYXVzZVNlc3Npb25SZXF1ZXN0Gh4uYXNzYXkudjEuUGF1c2VTZXNzaW9uUmVzcG9uc2USUAoNUmVzdW1lU2Vzc2lvbhIeLmFzc2F5LnYxLlJlc3VtZVNlc3Npb25SZXF1ZXN0Gh8uYXNzYXkudjEuUmVzdW1lU2Vzc2lvblJlc3BvbnNlEkoKC0ZvcmtTZXNzaW9uEhwuYXNzYXkudjEuRm9ya1Nlc3Npb25SZXF1ZXN0Gh0uYXNzYXkudjEuRm9ya1Nlc3Npb25SZXNwb25zZRJNCgxDbG9zZVNlc3Npb24SHS5hc3NheS52MS5DbG9zZVNlc3Npb25SZXF1ZXN0Gh4uYXNzYXkudjEuQ2xvc2VTZXNzaW9uUmVzcG9uc2USUgoNRm9sbG93U2Vzc2lvbhIeLmFzc2F5LnYxLkZvbGxvd1Nlc3Npb25SZXF1ZXN0Gh8uYXNzYXkudjEuRm9sbG93U2Vzc2lvblJlc3BvbnNlMAFiBnByb3RvMw", [file_assay_v1_execution, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChZhc3NheS92MS9zZXNzaW9uLnByb3RvEghhc3NheS52MSL2BQoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgJEiUKBXN0YXRlGAIgASgOMhYuYXNzYXkudjEuU2Vzc2lvblN0YXRlEg4KBnJlYXNvbhgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg0KBWltYWdlGAUgASgJEi0KBmxhYmVscxgGIAMoCzIdLmFzc2F5LnYxLlNlc3Npb24uTGFiZWxzRW50cnkSKAoGbGltaXRzGAcgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSJwoDZW52GAggAygLMhouYXNzYXkudjEuU2Vzc2lvbi5FbnZFbnRyeRIvCgtjcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgxpZGxlX3RpbWVvdXQYDCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGcGF1c2VkGA0gASgIEhEKCXdvcmtlcl9pZBgOIAEoCRIMCgR3YXJtGBAgASgIEiIKB25ldHdvcmsYESABKAsyES5hc3NheS52MS5OZXR3b3JrEhMKC2ZvcmtlZF9mcm9tGBIgASgJEicKBnNhbXBsZRgTIAEoCzIXLmFzc2F5LnYxLlNlc3Npb25TYW1wbGUSMwoQdHJhbnNjcmlwdF9zdGF0ZRgfIAEoDjIZLmFzc2F5LnYxLlRyYW5zY3JpcHRTdGF0ZRIaChJ0cmFuc2NyaXB0X21lc3NhZ2UYICABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIqQBCg1TZXNzaW9uU2FtcGxlEg8KB2RhdGFzZXQYASABKAkSEQoJc2FtcGxlX2lkGAIgASgJEg8KB3ZlcnNpb24YAyABKAkSFgoOY29udGVudF9kaWdlc3QYBCABKAkSFAoMaW1hZ2VfZGlnZXN0GAUgASgJEhsKE3ZlcmlmaWNhdGlvbl9kaWdlc3QYBiABKAkSEwoLaW5zdHJ1Y3Rpb24YByABKAki6QMKFENyZWF0ZVNlc3Npb25SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDQoFaW1hZ2UYAiABKAkSOgoGbGFiZWxzGAMgAygLMiouYXNzYXkudjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QuTGFiZWxzRW50cnkSKAoGbGltaXRzGAQgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSNAoDZW52GAUgAygLMicuYXNzYXkudjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QuRW52RW50cnkSJgoDdHRsGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi8KDGlkbGVfdGltZW91dBgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIiCgduZXR3b3JrGAkgASgLMhEuYXNzYXkudjEuTmV0d29yaxIPCgdkYXRhc2V0GAogASgJEhEKCXNhbXBsZV9pZBgLIAEoCRIWCg5zYW1wbGVfdmVyc2lvbhgMIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGioKCEVudkVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiOwoVQ3JlYXRlU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIicKEUdldFNlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkiOAoSR2V0U2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIs4BChNMaXN0U2Vzc2lvbnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEiYKBnN0YXRlcxgDIAMoDjIWLmFzc2F5LnYxLlNlc3Npb25TdGF0ZRI5CgZsYWJlbHMYBCADKAsyKS5hc3NheS52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0LkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiVAoUTGlzdFNlc3Npb25zUmVzcG9uc2USIwoIc2Vzc2lvbnMYASADKAsyES5hc3NheS52MS5TZXNzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJlCgZMYWJlbHMSLAoGbGFiZWxzGAEgAygLMhwuYXNzYXkudjEuTGFiZWxzLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEipQEKFFVwZGF0ZVNlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSJgoDdHRsGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi8KDGlkbGVfdGltZW91dBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIgCgZsYWJlbHMYBCABKAsyEC5hc3NheS52MS5MYWJlbHMiOwoVVXBkYXRlU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIikKE1BhdXNlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI6ChRQYXVzZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiIqChRSZXN1bWVTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIjsKFVJlc3VtZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiLlAgoSRm9ya1Nlc3Npb25SZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIgCgZsYWJlbHMYAyABKAsyEC5hc3NheS52MS5MYWJlbHMSKAoGbGltaXRzGAQgASgLMhguYXNzYXkudjEuUmVzb3VyY2VMaW1pdHMSMgoDZW52GAUgAygLMiUuYXNzYXkudjEuRm9ya1Nlc3Npb25SZXF1ZXN0LkVudkVudHJ5EiYKA3R0bBgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCgxpZGxlX3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SIgoHbmV0d29yaxgIIAEoCzIRLmFzc2F5LnYxLk5ldHdvcmsaKgoIRW52RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASI5ChNGb3JrU2Vzc2lvblJlc3BvbnNlEiIKB3Nlc3Npb24YASABKAsyES5hc3NheS52MS5TZXNzaW9uIikKE0Nsb3NlU2Vzc2lvblJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSI6ChRDbG9zZVNlc3Npb25SZXNwb25zZRIiCgdzZXNzaW9uGAEgASgLMhEuYXNzYXkudjEuU2Vzc2lvbiJSChRGb2xsb3dTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEg4KBmN1cnNvchgCIAEoCRIWCg53aXRob3V0X291dHB1dBgDIAEoCCI+ChVGb2xsb3dTZXNzaW9uUmVzcG9uc2USJQoFZXZlbnQYASABKAsyFi5hc3NheS52MS5TZXNzaW9uRXZlbnQi8gIKDFNlc3Npb25FdmVudBIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZjdXJzb3IYAiABKAkSLgoFc3RhdGUYAyABKAsyHS5hc3NheS52MS5TZXNzaW9uU3RhdGVDaGFuZ2VkSAASLgoJZXhlY3V0aW9uGAQgASgLMhkuYXNzYXkudjEuVHJhbnNjcmlwdEV2ZW50SAASLgoHbWlzc2luZxgFIAEoCzIbLmFzc2F5LnYxLlRyYW5zY3JpcHRNaXNzaW5nSAASLwoJaGVhcnRiZWF0GAYgASgLMhouYXNzYXkudjEuU2Vzc2lvbkhlYXJ0YmVhdEgAEicKBXNoZWxsGAogASgLMhYuYXNzYXkudjEuU2hlbGxDaGFuZ2VkSAASNQoMdmVyaWZpY2F0aW9uGAwgASgLMh0uYXNzYXkudjEuVmVyaWZpY2F0aW9uQ2hhbmdlZEgAQgcKBWV2ZW50Im4KE1ZlcmlmaWNhdGlvbkNoYW5nZWQSFwoPdmVyaWZpY2F0aW9uX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIPCgd2ZXJkaWN0GAMgASgJEg4KBnBhc3NlZBgEIAEoDRINCgV0b3RhbBgFIAEoDSJdCgxTaGVsbENoYW5nZWQSEAoIc2hlbGxfaWQYASABKAkSJQoGY2hhbmdlGAIgASgOMhUuYXNzYXkudjEuU2hlbGxDaGFuZ2USFAoMdGltZXNfb3BlbmVkGAMgASgNIm0KE1Nlc3Npb25TdGF0ZUNoYW5nZWQSJQoFc3RhdGUYASABKA4yFi5hc3NheS52MS5TZXNzaW9uU3RhdGUSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDgoGcGF1c2VkGAQgASgIIiQKEVRyYW5zY3JpcHRNaXNzaW5nEg8KB21lc3NhZ2UYASABKAkiOQoQU2Vzc2lvbkhlYXJ0YmVhdBIlCgVzdGF0ZRgBIAEoDjIWLmFzc2F5LnYxLlNlc3Npb25TdGF0ZSroAQoMU2Vzc2lvblN0YXRlEh0KGVNFU1NJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIaChZTRVNTSU9OX1NUQVRFX0NSRUFUSU5HEAESFwoTU0VTU0lPTl9TVEFURV9SRUFEWRACEhkKFVNFU1NJT05fU1RBVEVfQ0xPU0lORxADEhgKFFNFU1NJT05fU1RBVEVfQ0xPU0VEEAQSGAoUU0VTU0lPTl9TVEFURV9GQUlMRUQQBRIdChlTRVNTSU9OX1NUQVRFX1VOUkVBQ0hBQkxFEAYSFgoSU0VTU0lPTl9TVEFURV9MT1NUEAcqjAEKD1RyYW5zY3JpcHRTdGF0ZRIgChxUUkFOU0NSSVBUX1NUQVRFX1VOU1BFQ0lGSUVEEAASHAoYVFJBTlNDUklQVF9TVEFURV9QRU5ESU5HEAESGwoXVFJBTlNDUklQVF9TVEFURV9TVE9SRUQQAhIcChhUUkFOU0NSSVBUX1NUQVRFX01JU1NJTkcQAyp4CgtTaGVsbENoYW5nZRIcChhTSEVMTF9DSEFOR0VfVU5TUEVDSUZJRUQQABIXChNTSEVMTF9DSEFOR0VfT1BFTkVEEAESGQoVU0hFTExfQ0hBTkdFX1JFT1BFTkVEEAISFwoTU0hFTExfQ0hBTkdFX0NMT1NFRBADMtwFCg5TZXNzaW9uU2VydmljZRJQCg1DcmVhdGVTZXNzaW9uEh4uYXNzYXkudjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QaHy5hc3NheS52MS5DcmVhdGVTZXNzaW9uUmVzcG9uc2USRwoKR2V0U2Vzc2lvbhIbLmFzc2F5LnYxLkdldFNlc3Npb25SZXF1ZXN0GhwuYXNzYXkudjEuR2V0U2Vzc2lvblJlc3BvbnNlEk0KDExpc3RTZXNzaW9ucxIdLmFzc2F5LnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaHi5hc3NheS52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZRJQCg1VcGRhdGVTZXNzaW9uEh4uYXNzYXkudjEuVXBkYXRlU2Vzc2lvblJlcXVlc3QaHy5hc3NheS52MS5VcGRhdGVTZXNzaW9uUmVzcG9uc2USTQoMUGF1c2VTZXNzaW9uEh0uYXNzYXkudjEuUGF1c2VTZXNzaW9uUmVxdWVzdBoeLmFzc2F5LnYxLlBhdXNlU2Vzc2lvblJlc3BvbnNlElAKDVJlc3VtZVNlc3Npb24SHi5hc3NheS52MS5SZXN1bWVTZXNzaW9uUmVxdWVzdBofLmFzc2F5LnYxLlJlc3VtZVNlc3Npb25SZXNwb25zZRJKCgtGb3JrU2Vzc2lvbhIcLmFzc2F5LnYxLkZvcmtTZXNzaW9uUmVxdWVzdBodLmFzc2F5LnYxLkZvcmtTZXNzaW9uUmVzcG9uc2USTQoMQ2xvc2VTZXNzaW9uEh0uYXNzYXkudjEuQ2xvc2VTZXNzaW9uUmVxdWVzdBoeLmFzc2F5LnYxLkNsb3NlU2Vzc2lvblJlc3BvbnNlElIKDUZvbGxvd1Nlc3Npb24SHi5hc3NheS52MS5Gb2xsb3dTZXNzaW9uUmVxdWVzdBofLmFzc2F5LnYxLkZvbGxvd1Nlc3Npb25SZXNwb25zZTABYgZwcm90bzM", [file_assay_v1_execution, file_assay_v1_types, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message assay.v1.Session.
@@ -27,213 +28,185 @@ export const SessionSampleSchema = /*@__PURE__*/
   messageDesc(file_assay_v1_session, 1);
 
 /**
- * Describes the message assay.v1.Network.
- * Use `create(NetworkSchema)` to create a new message.
- */
-export const NetworkSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 2);
-
-/**
- * Describes the message assay.v1.ResourceLimits.
- * Use `create(ResourceLimitsSchema)` to create a new message.
- */
-export const ResourceLimitsSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 3);
-
-/**
  * Describes the message assay.v1.CreateSessionRequest.
  * Use `create(CreateSessionRequestSchema)` to create a new message.
  */
 export const CreateSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 4);
+  messageDesc(file_assay_v1_session, 2);
 
 /**
  * Describes the message assay.v1.CreateSessionResponse.
  * Use `create(CreateSessionResponseSchema)` to create a new message.
  */
 export const CreateSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 5);
+  messageDesc(file_assay_v1_session, 3);
 
 /**
  * Describes the message assay.v1.GetSessionRequest.
  * Use `create(GetSessionRequestSchema)` to create a new message.
  */
 export const GetSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 6);
+  messageDesc(file_assay_v1_session, 4);
 
 /**
  * Describes the message assay.v1.GetSessionResponse.
  * Use `create(GetSessionResponseSchema)` to create a new message.
  */
 export const GetSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 7);
+  messageDesc(file_assay_v1_session, 5);
 
 /**
  * Describes the message assay.v1.ListSessionsRequest.
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 8);
+  messageDesc(file_assay_v1_session, 6);
 
 /**
  * Describes the message assay.v1.ListSessionsResponse.
  * Use `create(ListSessionsResponseSchema)` to create a new message.
  */
 export const ListSessionsResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 9);
+  messageDesc(file_assay_v1_session, 7);
 
 /**
  * Describes the message assay.v1.Labels.
  * Use `create(LabelsSchema)` to create a new message.
  */
 export const LabelsSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 10);
+  messageDesc(file_assay_v1_session, 8);
 
 /**
  * Describes the message assay.v1.UpdateSessionRequest.
  * Use `create(UpdateSessionRequestSchema)` to create a new message.
  */
 export const UpdateSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 11);
+  messageDesc(file_assay_v1_session, 9);
 
 /**
  * Describes the message assay.v1.UpdateSessionResponse.
  * Use `create(UpdateSessionResponseSchema)` to create a new message.
  */
 export const UpdateSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 12);
+  messageDesc(file_assay_v1_session, 10);
 
 /**
  * Describes the message assay.v1.PauseSessionRequest.
  * Use `create(PauseSessionRequestSchema)` to create a new message.
  */
 export const PauseSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 13);
+  messageDesc(file_assay_v1_session, 11);
 
 /**
  * Describes the message assay.v1.PauseSessionResponse.
  * Use `create(PauseSessionResponseSchema)` to create a new message.
  */
 export const PauseSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 14);
+  messageDesc(file_assay_v1_session, 12);
 
 /**
  * Describes the message assay.v1.ResumeSessionRequest.
  * Use `create(ResumeSessionRequestSchema)` to create a new message.
  */
 export const ResumeSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 15);
+  messageDesc(file_assay_v1_session, 13);
 
 /**
  * Describes the message assay.v1.ResumeSessionResponse.
  * Use `create(ResumeSessionResponseSchema)` to create a new message.
  */
 export const ResumeSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 16);
+  messageDesc(file_assay_v1_session, 14);
 
 /**
  * Describes the message assay.v1.ForkSessionRequest.
  * Use `create(ForkSessionRequestSchema)` to create a new message.
  */
 export const ForkSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 17);
+  messageDesc(file_assay_v1_session, 15);
 
 /**
  * Describes the message assay.v1.ForkSessionResponse.
  * Use `create(ForkSessionResponseSchema)` to create a new message.
  */
 export const ForkSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 18);
+  messageDesc(file_assay_v1_session, 16);
 
 /**
  * Describes the message assay.v1.CloseSessionRequest.
  * Use `create(CloseSessionRequestSchema)` to create a new message.
  */
 export const CloseSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 19);
+  messageDesc(file_assay_v1_session, 17);
 
 /**
  * Describes the message assay.v1.CloseSessionResponse.
  * Use `create(CloseSessionResponseSchema)` to create a new message.
  */
 export const CloseSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 20);
+  messageDesc(file_assay_v1_session, 18);
 
 /**
  * Describes the message assay.v1.FollowSessionRequest.
  * Use `create(FollowSessionRequestSchema)` to create a new message.
  */
 export const FollowSessionRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 21);
+  messageDesc(file_assay_v1_session, 19);
 
 /**
  * Describes the message assay.v1.FollowSessionResponse.
  * Use `create(FollowSessionResponseSchema)` to create a new message.
  */
 export const FollowSessionResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 22);
+  messageDesc(file_assay_v1_session, 20);
 
 /**
  * Describes the message assay.v1.SessionEvent.
  * Use `create(SessionEventSchema)` to create a new message.
  */
 export const SessionEventSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 23);
+  messageDesc(file_assay_v1_session, 21);
 
 /**
  * Describes the message assay.v1.VerificationChanged.
  * Use `create(VerificationChangedSchema)` to create a new message.
  */
 export const VerificationChangedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 24);
+  messageDesc(file_assay_v1_session, 22);
 
 /**
  * Describes the message assay.v1.ShellChanged.
  * Use `create(ShellChangedSchema)` to create a new message.
  */
 export const ShellChangedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 25);
+  messageDesc(file_assay_v1_session, 23);
 
 /**
  * Describes the message assay.v1.SessionStateChanged.
  * Use `create(SessionStateChangedSchema)` to create a new message.
  */
 export const SessionStateChangedSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 26);
+  messageDesc(file_assay_v1_session, 24);
 
 /**
  * Describes the message assay.v1.TranscriptMissing.
  * Use `create(TranscriptMissingSchema)` to create a new message.
  */
 export const TranscriptMissingSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 27);
+  messageDesc(file_assay_v1_session, 25);
 
 /**
  * Describes the message assay.v1.SessionHeartbeat.
  * Use `create(SessionHeartbeatSchema)` to create a new message.
  */
 export const SessionHeartbeatSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_session, 28);
-
-/**
- * Describes the enum assay.v1.NetworkMode.
- */
-export const NetworkModeSchema = /*@__PURE__*/
-  enumDesc(file_assay_v1_session, 0);
-
-/**
- * NetworkMode is how much of the outside a session can reach.
- *
- * @generated from enum assay.v1.NetworkMode
- */
-export const NetworkMode = /*@__PURE__*/
-  tsEnum(NetworkModeSchema);
+  messageDesc(file_assay_v1_session, 26);
 
 /**
  * Describes the enum assay.v1.SessionState.
  */
 export const SessionStateSchema = /*@__PURE__*/
-  enumDesc(file_assay_v1_session, 1);
+  enumDesc(file_assay_v1_session, 0);
 
 /**
  * SessionState says where a session is in its life. CLOSED, FAILED and LOST are final.
@@ -247,7 +220,7 @@ export const SessionState = /*@__PURE__*/
  * Describes the enum assay.v1.TranscriptState.
  */
 export const TranscriptStateSchema = /*@__PURE__*/
-  enumDesc(file_assay_v1_session, 2);
+  enumDesc(file_assay_v1_session, 1);
 
 /**
  * TranscriptState says what became of an ended session's transcript.
@@ -261,7 +234,7 @@ export const TranscriptState = /*@__PURE__*/
  * Describes the enum assay.v1.ShellChange.
  */
 export const ShellChangeSchema = /*@__PURE__*/
-  enumDesc(file_assay_v1_session, 3);
+  enumDesc(file_assay_v1_session, 2);
 
 /**
  * ShellChange is what happened to a shell.

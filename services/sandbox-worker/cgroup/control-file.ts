@@ -1,4 +1,5 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 /** The text of a control file; empty where the cgroup or the file is gone. */
 export function readControl(file: string): string {
@@ -40,11 +41,13 @@ export function readPids(file: string): number[] {
     .filter((pid) => pid > 1);
 }
 
-export function makeCgroup(directory: string): void {
+/** false where the cgroup above is gone, or the kernel refused. */
+export function makeCgroup(directory: string): boolean {
   try {
     mkdirSync(directory);
+    return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    return (error as NodeJS.ErrnoException).code === 'EEXIST';
   }
 }
 
@@ -55,5 +58,22 @@ export function removeCgroup(directory: string): boolean {
     return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'ENOENT';
+  }
+}
+
+type OpenOne = (flags: 'r' | 'r+', ...path: string[]) => number;
+
+/** Opens the control files that `which` names; undefined, with none left open, where one of them is gone. */
+export function openAll<Files>(which: (one: OpenOne) => Files): Files | undefined {
+  const opened: number[] = [];
+  try {
+    return which((flags, ...path) => {
+      const fd = openSync(join(...path), flags);
+      opened.push(fd);
+      return fd;
+    });
+  } catch {
+    opened.forEach(closeSync);
+    return undefined;
   }
 }

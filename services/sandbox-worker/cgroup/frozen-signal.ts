@@ -24,7 +24,10 @@ export function signalFrozen(cgroup: Freezable, signal: number, kill: Kill = pro
     let fresh = 0;
     try {
       for (const pid of cgroup.pids()) {
-        if (signalled.has(pid) || !send(kill, pid, signal)) continue;
+        if (signalled.has(pid)) continue;
+        // A process that is not frozen may end, and its pid become that of any process of this host.
+        if (!frozen && !cgroup.pids().includes(pid)) continue;
+        if (!send(kill, pid, signal)) continue;
         signalled.add(pid);
         fresh += 1;
       }

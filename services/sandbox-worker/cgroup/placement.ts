@@ -8,11 +8,7 @@ export function placeChild(
   directories: readonly string[],
   namespacePid: number,
 ): number | undefined {
-  try {
-    for (const directory of directories) makeCgroup(directory);
-  } catch {
-    return undefined;
-  }
+  if (!directories.every(makeCgroup)) return undefined;
   const pid = findChild(container, namespacePid);
   if (pid === undefined) return undefined;
   const moved = directories.every((directory) => writeControl(join(directory, 'cgroup.procs'), String(pid)));

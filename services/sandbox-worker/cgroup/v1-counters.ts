@@ -1,5 +1,5 @@
-import { closeSync, openSync, readSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, readSync, writeSync } from 'node:fs';
+import { openAll } from './control-file.ts';
 import type { ExecutionUsage } from './execution-cgroup.ts';
 
 /** What a cgroup counts. Read once for most, for every command of a shell; then the files stay open, since opening costs most. */
@@ -29,23 +29,12 @@ export function readOomKills(fd: number): number {
 export function createV1Counters(memory: string, cpuacct: string): V1Counters {
   let kept: Files | undefined;
 
-  function open(): Files {
-    const opened: number[] = [];
-    const one = (...path: string[]): number => {
-      const fd = openSync(join(...path), 'r+');
-      opened.push(fd);
-      return fd;
-    };
-    try {
-      return {
-        cpu: one(cpuacct, 'cpuacct.usage'),
-        peak: one(memory, 'memory.max_usage_in_bytes'),
-        oom: one(memory, 'memory.oom_control'),
-      };
-    } catch (error) {
-      opened.forEach(closeSync);
-      throw error;
-    }
+  function open(): Files | undefined {
+    return openAll((one) => ({
+      cpu: one('r+', cpuacct, 'cpuacct.usage'),
+      peak: one('r+', memory, 'memory.max_usage_in_bytes'),
+      oom: one('r+', memory, 'memory.oom_control'),
+    }));
   }
 
   /** A cgroup that goes away under the hand counts nothing any more. */
@@ -53,7 +42,7 @@ export function createV1Counters(memory: string, cpuacct: string): V1Counters {
     let files: Files | undefined;
     try {
       files = kept ?? open();
-      return use(files);
+      return files && use(files);
     } catch {
       return undefined;
     } finally {

@@ -50,7 +50,7 @@ export function createV1Execution(
 
 /** Brings every process of the execution into the freezer. What they fork there is born there, so a few rounds find all. */
 function gather(freezer: string, pids: () => number[]): boolean {
-  makeCgroup(freezer);
+  if (!makeCgroup(freezer)) return false;
   const procs = join(freezer, 'cgroup.procs');
   for (let round = 0; round < gatherRounds; round += 1) {
     const inside = new Set(readPids(procs));

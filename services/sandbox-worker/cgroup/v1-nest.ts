@@ -1,7 +1,7 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ContainerProcess } from './container-process.ts';
-import { readPids } from './control-file.ts';
+import { openAll, readPids } from './control-file.ts';
 import type { NestCgroup } from './execution-cgroup.ts';
 import type { Placer } from './placer.ts';
 import { readDescriptor as read, readOomKills } from './v1-counters.ts';
@@ -34,6 +34,16 @@ export function createV1Nest(container: ContainerProcess, directories: Directori
     controls = undefined;
   }
 
+  /** undefined: no process is in it yet, or the container was removed under the open files. */
+  function attempt<T>(use: (files: Controls) => T): T | undefined {
+    if (controls === undefined) return undefined;
+    try {
+      return use(controls);
+    } catch {
+      return undefined;
+    }
+  }
+
   const execution = createV1Execution(container, directories, placer, pids);
   return {
     ...execution,
@@ -45,25 +55,27 @@ export function createV1Nest(container: ContainerProcess, directories: Directori
         resident = pid;
         controls = open(directories);
       }
-      return true;
+      return controls !== undefined;
     },
     usage() {
-      if (controls === undefined) return undefined;
-      return {
-        cpuMicros: Math.round(Number(read(controls.cpu)) / 1000),
-        peakMemoryBytes: Math.max(0, Number(read(controls.peak)) - chargedBytes),
-        oomKills: readOomKills(controls.oom),
-      };
+      return attempt(({ cpu, peak, oom }) => ({
+        cpuMicros: Math.round(Number(read(cpu)) / 1000),
+        peakMemoryBytes: Math.max(0, Number(read(peak)) - chargedBytes),
+        oomKills: readOomKills(oom),
+      }));
     },
     renew() {
-      if (controls === undefined || resident === 0) return false;
-      if (read(controls.procs) !== `${resident}\n` || !read(controls.oom).includes('oom_kill 0')) return false;
-      const charged = Number(read(controls.memory));
-      if (charged > leftMemoryBytes) return false;
-      writeSync(controls.cpu, '0', 0);
-      writeSync(controls.peak, '0', 0);
-      chargedBytes = charged;
-      return true;
+      if (resident === 0) return false;
+      const renewed = attempt(({ procs, cpu, peak, memory: usage, oom }) => {
+        if (read(procs) !== `${resident}\n` || !read(oom).includes('oom_kill 0')) return false;
+        const charged = Number(read(usage));
+        if (charged > leftMemoryBytes) return false;
+        writeSync(cpu, '0', 0);
+        writeSync(peak, '0', 0);
+        chargedBytes = charged;
+        return true;
+      });
+      return renewed ?? false;
     },
     abandon() {
       resident = 0;
@@ -76,12 +88,12 @@ export function createV1Nest(container: ContainerProcess, directories: Directori
   };
 }
 
-function open({ memory, cpuacct }: Directories): Controls {
-  return {
-    procs: openSync(join(memory, 'cgroup.procs'), 'r'),
-    cpu: openSync(join(cpuacct, 'cpuacct.usage'), 'r+'),
-    peak: openSync(join(memory, 'memory.max_usage_in_bytes'), 'r+'),
-    memory: openSync(join(memory, 'memory.usage_in_bytes'), 'r'),
-    oom: openSync(join(memory, 'memory.oom_control'), 'r'),
-  };
+function open({ memory, cpuacct }: Directories): Controls | undefined {
+  return openAll((one) => ({
+    procs: one('r', memory, 'cgroup.procs'),
+    cpu: one('r+', cpuacct, 'cpuacct.usage'),
+    peak: one('r+', memory, 'memory.max_usage_in_bytes'),
+    memory: one('r', memory, 'memory.usage_in_bytes'),
+    oom: one('r', memory, 'memory.oom_control'),
+  }));
 }

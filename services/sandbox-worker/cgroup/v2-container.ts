@@ -36,7 +36,7 @@ export function openV2Container(container: ContainerProcess, placer: Placer): Co
 /** Moves every process to the leaf, then lets children have controllers. A fork between two looks is caught by the next. */
 function delegate(parent: string): void {
   const procs = join(parent, 'cgroup.procs');
-  makeCgroup(join(parent, leaf));
+  if (!makeCgroup(join(parent, leaf))) throw new Error(`${join(parent, leaf)} cannot be made`);
   for (let round = 0; round < moveRounds; round += 1) {
     const pids = readPids(procs);
     if (pids.length === 0) break;

@@ -1,8 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type Docker from 'dockerode';
+import { guestCommand } from './container-options.ts';
 import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
 import { createDemuxer } from './exec-output.ts';
+import { type HostIds, hostIdsOf, toHostId, writeIdMaps } from './host-ids.ts';
 
 export interface ExecSpec {
   readonly args: readonly string[];
@@ -27,6 +29,8 @@ export interface ContainerExec {
 /** What the runtime says where the program is to blame, or a container in which there is no room for one more process. */
 const notStarted =
   /executable file not found|no such file or directory|permission denied|exec format error|resource temporarily unavailable|cannot allocate memory/;
+const startWithinMs = 20_000;
+const startEveryMs = 5;
 const pausedTries = 100;
 const pausedPauseMs = 100;
 
@@ -48,16 +52,18 @@ export async function execInContainer(docker: Docker, id: string, spec: ExecSpec
 async function start(docker: Docker, id: string, spec: ExecSpec): Promise<ContainerExec> {
   const container = docker.getContainer(id);
   const { Config } = await container.inspect();
+  const ids = hostIdsOf(Config.User);
   const set = Object.entries(spec.env).map(([name, value]) => `${name}=${value}`);
   // A bare name takes a variable away, above all the secret of the guest.
   const taken = [...(Config.Env ?? []), 'HOSTNAME=']
     .map((variable) => variable.slice(0, variable.indexOf('=')))
     .filter((name) => !Object.hasOwn(spec.env, name));
   const exec = await container.exec({
-    Cmd: [...spec.args],
+    // A namespace in which the program has its usual ids, as the guest has one, and the guest's filter.
+    Cmd: [...(ids === undefined ? [] : [guestCommand[0], 'confined']), ...spec.args],
     Env: [...set, ...taken],
     WorkingDir: spec.workingDirectory,
-    User: `${spec.user.uid}:${spec.user.gid}`,
+    User: `${toHostId(ids, spec.user.uid)}:${toHostId(ids, spec.user.gid)}`,
     AttachStdin: false,
     AttachStdout: true,
     AttachStderr: true,
@@ -69,6 +75,12 @@ async function start(docker: Docker, id: string, spec: ExecSpec): Promise<Contai
     for (const event of ['end', 'close', 'error']) stream.once(event, () => resolve());
   });
   stream.on('data', createDemuxer(spec));
+  try {
+    if (ids !== undefined) await giveIds(exec, ids);
+  } catch (error) {
+    stream.destroy();
+    throw error;
+  }
   return {
     drained,
     async exitCode() {
@@ -77,6 +89,23 @@ async function start(docker: Docker, id: string, spec: ExecSpec): Promise<Contai
     },
     release: () => void stream.destroy(),
   };
+}
+
+/** Its end is told by its exit code. */
+function unlessGone(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT' && error.code !== 'ESRCH') throw error;
+}
+
+/** The program waits for its ids once it runs. */
+async function giveIds(exec: Docker.Exec, ids: HostIds): Promise<void> {
+  const until = performance.now() + startWithinMs;
+  for (;;) {
+    const { Running, Pid, ExitCode } = await exec.inspect();
+    if (Running && Pid > 0) return writeIdMaps(Pid, ids).catch(unlessGone);
+    if (!Running && ExitCode !== null) return;
+    if (performance.now() > until) throw new Error(`the engine started no process within ${startWithinMs} ms`);
+    await delay(startEveryMs);
+  }
 }
 
 /** What a shell would say of it. */

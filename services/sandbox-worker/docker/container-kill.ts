@@ -40,7 +40,8 @@ async function isOver(pid: number): Promise<boolean> {
   return false;
 }
 
-function hasEnded(pid: number): boolean {
+/** Whether a process is gone or a zombie, which holds nothing any more. */
+export function hasEnded(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     return 'ZX'.includes(stat.charAt(stat.lastIndexOf(')') + 2));

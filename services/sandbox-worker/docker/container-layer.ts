@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
 import { engineFailed, isAbsent } from './engine-failure.ts';
+import { type HostIds, hostIdsOf } from './host-ids.ts';
 import { layerDirectory } from './layer-directory.ts';
 import { findMount } from './mount-table.ts';
 
@@ -15,6 +16,8 @@ export interface ContainerLayer {
   readonly merged: string;
   /** Whether a path that is not in `upper` is certainly what the image has there. */
   readonly upperIsComplete: boolean;
+  /** The owners that `merged` shows; `upper` shows those that the container sees. */
+  readonly ids?: HostIds | undefined;
 }
 
 /** Of a container that runs or is paused. Without root, or with another storage driver, there is none to be had. */
@@ -35,7 +38,10 @@ export async function containerLayer(docker: Docker, id: string): Promise<Contai
   // A directory that is not mounted here would look as if everything had been deleted.
   if (mount?.fileSystem !== 'overlay')
     throw noLayer("it does not see the engine's mounts; run both in one mount namespace");
-  return { imageId: info.Image, upper: join(layer, 'diff'), merged, upperIsComplete: upperIsComplete(mount.options) };
+  return {
+    ...{ imageId: info.Image, upper: join(layer, 'diff'), merged },
+    ...{ upperIsComplete: upperIsComplete(mount.options), ids: hostIdsOf(info.Config.User) },
+  };
 }
 
 /** With these features of overlayfs a file can come from another place of the image than its path says. */

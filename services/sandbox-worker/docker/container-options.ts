@@ -1,6 +1,9 @@
 import { existsSync } from 'node:fs';
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
+import { sessionUser } from './container-users.ts';
 import type { ContainerSpec } from './engine.ts';
+import type { HostIds } from './host-ids.ts';
+import { maskedPaths } from './masked-paths.ts';
 import { nameFileMounts, sandboxName } from './name-files.ts';
 
 /** IPv6 for the loopback alone, whatever interface is added later. A kernel without IPv6 knows no such setting. */
@@ -12,16 +15,12 @@ const slotMount = '/run/assay';
 
 export const guestCommand = [`${slotMount}/guest`, `${slotMount}/guest.sock`] as const;
 
-/** The user every session runs as. */
-export const sessionUser = { uid: 1000, gid: 1000, name: 'agent' } as const;
-
-/** Where tests and reports are while something is graded, and whose they are. */
+/** Where tests and reports are while something is graded. */
 export const graderDirectory = '/grader';
-export const grader = { uid: 64_990, gid: 64_990 } as const;
 
 /** Where the guest keeps what it hands to shells: their texts and pipes. */
 const shellMount = '/run/assay-shell';
-const shellMountOptions = `uid=${sessionUser.uid},gid=${sessionUser.gid},mode=0700,size=8m,nr_inodes=4096,noexec,nosuid,nodev`;
+const shellMountOptions = 'mode=0700,size=8m,nr_inodes=4096,noexec,nosuid,nodev';
 
 /** What a guest that is root may do: start programs as other users, and end them. */
 const rootGuestCapabilities = ['SETUID', 'SETGID', 'KILL'];
@@ -34,6 +33,8 @@ export interface EngineRights {
   readonly storageOpt: Readonly<Record<string, string>> | undefined;
   /** Open files above the engine's own limit, and a guest that the out-of-memory killer spares. */
   readonly raiseLimits: boolean;
+  /** What the container's users are on the host; undefined: what they are inside. */
+  readonly ids?: HostIds | undefined;
 }
 
 /**
@@ -43,17 +44,21 @@ export interface EngineRights {
 export function containerOptions(
   spec: ContainerSpec,
   command: readonly string[],
-  { storageOpt, raiseLimits }: EngineRights,
+  { storageOpt, raiseLimits, ids }: EngineRights,
 ): ContainerCreateOptions {
   const { limits, rootGuest } = spec;
+  const agent = ids?.agent ?? sessionUser.uid;
   return {
     name: spec.name,
     Image: spec.imageId,
     Labels: { ...spec.labels },
-    Env: [`ASSAY_GUEST_SECRET=${spec.secretHex}`],
+    Env: [
+      `ASSAY_GUEST_SECRET=${spec.secretHex}`,
+      ...(ids ? [`ASSAY_GUEST_USERS=${rootGuest ? 'root' : 'session'}`] : []),
+    ],
     Entrypoint: command.slice(0, 1),
     Cmd: command.slice(1),
-    User: rootGuest ? '0:0' : `${sessionUser.uid}:${sessionUser.gid}`,
+    User: rootGuest && !ids ? '0:0' : `${agent}:${agent}`,
     Hostname: sandboxName,
     StopSignal: 'SIGKILL',
     Healthcheck: { Test: ['NONE'] },
@@ -64,15 +69,16 @@ export function containerOptions(
       ...(existsSync(ipv6Directory) ? { Sysctls: loopbackIpv6 } : {}),
       IpcMode: 'private',
       CapDrop: ['ALL'],
-      ...(rootGuest ? { CapAdd: [...rootGuestCapabilities] } : {}),
+      ...capabilities(spec, ids),
       SecurityOpt: ['no-new-privileges'],
+      MaskedPaths: [...maskedPaths],
       ReadonlyRootfs: false,
       Init: false,
       Mounts: [
         readOnlyMount(spec.slotDirectory, slotMount),
         ...nameFileMounts(spec.slotDirectory).map(({ source, target }) => readOnlyMount(source, target)),
       ],
-      Tmpfs: { [shellMount]: shellMountOptions },
+      Tmpfs: { [shellMount]: `uid=${agent},gid=${agent},${shellMountOptions}` },
       NanoCpus: Math.round(limits.cpus * 1e9),
       Memory: limits.memoryBytes,
       // Equal to Memory: no swap, so that the memory limit is the whole truth.
@@ -91,6 +97,15 @@ export function containerOptions(
       ...(storageOpt ? { StorageOpt: { ...storageOpt } } : {}),
     },
   };
+}
+
+/**
+ * A guest with ids of its own is root in its own user namespace alone. It has no capability outside of it; that the container could have
+ * SYS_ADMIN makes the engine's filter let it make that namespace, which the guest's own filter then refuses to all others.
+ */
+function capabilities({ rootGuest }: ContainerSpec, ids: HostIds | undefined): { CapAdd?: string[] } {
+  if (ids !== undefined) return { CapAdd: ['SYS_ADMIN'] };
+  return rootGuest ? { CapAdd: [...rootGuestCapabilities] } : {};
 }
 
 function readOnlyMount(source: string, target: string): MountSettings {

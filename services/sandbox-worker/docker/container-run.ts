@@ -2,15 +2,21 @@ import { join } from 'node:path';
 import type Docker from 'dockerode';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
-import { containerOptions, grader } from './container-options.ts';
+import { containerOptions } from './container-options.ts';
 import { removeContainer } from './container-removal.ts';
+import { grader } from './container-users.ts';
 import type { DiskLimit, PreparedDisk } from './disk-limit.ts';
 import type { ContainerFiles, ContainerSpec, RunningContainer } from './engine.ts';
 import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
-import { copyLayer } from './layer-copy.ts';
+import { type HostIds, writeIdMaps } from './host-ids.ts';
+import { type CopyProblem, copyLayer } from './layer-copy.ts';
 import { layerDirectory } from './layer-directory.ts';
+import { showLayer } from './layer-view.ts';
 import { writeNameFiles } from './name-files.ts';
 import { removeFilesOf } from './user-files.ts';
+
+/** The source of a fork stands still while its files are copied. */
+const longestForkMs = 120_000;
 
 interface RunDeps {
   readonly docker: Docker;
@@ -18,7 +24,19 @@ interface RunDeps {
   readonly log: Logger;
   readonly command: readonly string[];
   readonly raiseLimits: boolean;
+  /** Gives containers host ids of their own; undefined where that cannot be had. */
+  readonly ownIds?: OwnIds | undefined;
 }
+
+export interface OwnIds {
+  readonly next: () => HostIds;
+  readonly idmountPath: string;
+  /** Undefined: every container has the image's own files. */
+  readonly copies?: ImageCopies | undefined;
+}
+
+/** Makes copies of all layers of an image, once, and tells the directory that has them. */
+export type ImageCopies = (imageId: string) => Promise<string>;
 
 /** Creates, limits and starts; whatever goes wrong, nothing of it stays. */
 export async function runContainer(deps: RunDeps, spec: ContainerSpec): Promise<RunningContainer> {
@@ -47,7 +65,8 @@ export async function createContainer(deps: RunDeps, spec: ContainerSpec): Promi
   } catch (error) {
     throw engineFailed(`starting container ${spec.name}`, error);
   }
-  const options = containerOptions(spec, deps.command, { storageOpt, raiseLimits: deps.raiseLimits });
+  const ids = deps.ownIds?.next();
+  const options = containerOptions(spec, deps.command, { storageOpt, raiseLimits: deps.raiseLimits, ids });
   // The disk is made while the engine creates; both are waited for, so that a failure of one does not orphan the other.
   const [created, prepared] = await Promise.allSettled([docker.createContainer(options), disk.prepare(spec)]);
   const failed = async (error: unknown): Promise<never> => {
@@ -70,7 +89,8 @@ export async function createContainer(deps: RunDeps, spec: ContainerSpec): Promi
       start: async (fill) => {
         try {
           await fill?.(layer);
-          return await start(container, prepared.value);
+          const copies = spec.copiedImage ? await deps.ownIds?.copies?.(spec.imageId) : undefined;
+          return await withOwnIds(deps, { ids, layer, copies }, () => start(container, prepared.value));
         } catch (error) {
           return failed(error);
         }
@@ -92,6 +112,30 @@ async function limit(container: Docker.Container, disk: PreparedDisk): Promise<s
   const layer = layerDirectory(created);
   if (layer !== undefined) await disk.attach(layer);
   return layer;
+}
+
+interface OwnView {
+  readonly ids: HostIds | undefined;
+  readonly layer: string | undefined;
+  readonly copies: string | undefined;
+}
+
+/** The engine mounts the root while it starts the container; the first process then waits for its ids. */
+async function withOwnIds(
+  { ownIds }: RunDeps,
+  { ids, layer, copies }: OwnView,
+  begin: () => Promise<RunningContainer>,
+): Promise<RunningContainer> {
+  if (ownIds === undefined || ids === undefined || layer === undefined) return begin();
+  const view = await showLayer(ownIds.idmountPath, ids, layer, copies);
+  let running: RunningContainer;
+  try {
+    running = await begin();
+  } finally {
+    await view.close();
+  }
+  await writeIdMaps(running.pid, ids);
+  return running;
 }
 
 async function start(container: Docker.Container, disk: PreparedDisk): Promise<RunningContainer> {
@@ -118,10 +162,39 @@ async function copyFiles(docker: Docker, files: ContainerFiles | undefined, laye
       const message = 'this worker cannot fork sessions: it needs root on the host of an overlay2 engine';
       throw new DomainError('ENGINE_FAILED', message);
     }
-    await copyLayer(join(source, 'diff'), join(layer, 'diff'));
+    const { signal } = files;
+    await copyLayer(join(source, 'diff'), join(layer, 'diff'), {
+      longestMs: longestForkMs,
+      signal,
+      refused: unforkable,
+    });
     // Tests that run in the source at this moment are none of the fork's business.
-    await removeFilesOf(grader.uid, join(layer, 'diff'));
+    await removeFilesOf(grader.uid, join(layer, 'diff'), {
+      longestMs: longestForkMs,
+      signal,
+      late: () => unforkable('TOO_SLOW'),
+    });
   });
+}
+
+function unforkable(problem: CopyProblem): DomainError {
+  switch (problem) {
+    case 'NO_SPACE': {
+      const message = "limits.disk_bytes: the source's files do not fit into the fork's disk; ask for a larger one";
+      return new DomainError('LIMIT_EXCEEDED', message, { field: 'limits.disk_bytes' });
+    }
+    case 'PATH_TOO_LONG': {
+      const message = 'the source has directories so deep that a path is longer than the 4096 bytes that can be copied';
+      return new DomainError('LIMIT_EXCEEDED', `${message}; remove or flatten them, then fork again`);
+    }
+    case 'TOO_SLOW': {
+      const message = `the source's files could not be copied within ${longestForkMs / 1_000} s`;
+      return new DomainError(
+        'LIMIT_EXCEEDED',
+        `${message}; remove what the fork does not need, such as caches, then fork again`,
+      );
+    }
+  }
 }
 
 async function removeQuietly({ docker, disk, log }: RunDeps, container: string): Promise<void> {

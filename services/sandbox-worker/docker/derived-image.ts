@@ -1,8 +1,8 @@
 import type Docker from 'dockerode';
 import { type NewEntry, readHeader, readRegularFile, writeEntries } from './container-archive.ts';
-import { sessionUser } from './container-options.ts';
+import { sessionUser } from './container-users.ts';
 import { isAbsent } from './engine-failure.ts';
-import { withIdleContainer } from './idle-container.ts';
+import { type InstallationEngine, withIdleContainer } from './idle-container.ts';
 import { withSessionUser } from './user-database.ts';
 
 export const readyLabel = 'dev.assay.ready';
@@ -17,11 +17,12 @@ export const workspace = '/workspace';
  * Adds the session's user, a home and a workspace to an image, once: a thin layer, made without running anything in it.
  * Returns the id of the derived image.
  */
-export async function deriveImage(docker: Docker, source: Docker.ImageInspectInfo): Promise<string> {
+export async function deriveImage(host: InstallationEngine, source: Docker.ImageInspectInfo): Promise<string> {
+  const { docker } = host;
   const tag = source.Id.replace(/^sha256:/, '').slice(0, 16);
   const known = await findDerived(docker, tag, source.Id);
   if (known !== undefined) return known;
-  const imageId = await commitDerived(docker, source);
+  const imageId = await commitDerived(host, source);
   // Another worker on this engine may have been quicker; then its image is the one to use.
   const rival = await findDerived(docker, tag, source.Id);
   if (rival !== undefined && rival !== imageId) {
@@ -42,15 +43,15 @@ async function findDerived(docker: Docker, tag: string, sourceId: string): Promi
   }
 }
 
-async function commitDerived(docker: Docker, source: Docker.ImageInspectInfo): Promise<string> {
+async function commitDerived(host: InstallationEngine, source: Docker.ImageInspectInfo): Promise<string> {
   const declaresVolumes = Object.keys(source.Config.Volumes ?? {}).length > 0;
-  const parent = declaresVolumes ? await flatten(docker, source.Id) : source.Id;
+  const parent = declaresVolumes ? await flatten(host, source.Id) : source.Id;
   const config = {
     Env: source.Config.Env ?? [],
     WorkingDir: source.Config.WorkingDir ?? '',
     Labels: { ...source.Config.Labels, [readyLabel]: '1', [sourceLabel]: source.Id },
   };
-  return withIdleContainer(docker, parent, config, async (container) => {
+  return withIdleContainer(host, parent, config, async (container) => {
     await addSessionUser(container);
     const { Id } = (await container.commit({ pause: false, comment: 'assay: user and workspace' })) as { Id: string };
     return Id;
@@ -61,10 +62,10 @@ async function commitDerived(docker: Docker, source: Docker.ImageInspectInfo): P
  * The same files without the image's settings. A declared volume cannot be taken back in a layer above, and would be a
  * directory on the host outside the disk limit.
  */
-function flatten(docker: Docker, imageId: string): Promise<string> {
-  return withIdleContainer(docker, imageId, {}, async (container) => {
+function flatten(host: InstallationEngine, imageId: string): Promise<string> {
+  return withIdleContainer(host, imageId, {}, async (container) => {
     const files = await container.export();
-    const answer = await docker.importImage(files, { message: 'assay: without volumes' });
+    const answer = await host.docker.importImage(files, { message: 'assay: without volumes' });
     let text = '';
     for await (const chunk of answer) {
       text += String(chunk);

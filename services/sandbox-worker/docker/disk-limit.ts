@@ -13,8 +13,8 @@ export interface DiskLimit {
 
 /** What a container's disk limit holds on the host. */
 export interface HeldDisk {
-  /** Resolves once it is free; to be called when the container is gone. */
-  free(): Promise<void>;
+  /** Resolves once it is free, rejects when it is not by then; to be called when the container is gone. */
+  free(withinMs: number): Promise<void>;
 }
 
 /** A disk made for one container. */

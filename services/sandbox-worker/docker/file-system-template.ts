@@ -1,10 +1,12 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { runProgram } from './program.ts';
+import { runProgram } from '../program/program.ts';
 
 const smallest = 16 * 1024 * 1024;
 const block = 4096;
+/** Sessions may ask for any size: of more sizes than this those made first are made again when somebody asks. */
+const mostKept = 16;
 
 /** Empty file systems, made once for each size and copied from then on: a copy is a few hundred KiB in a sparse file. */
 export interface FileSystemTemplates {
@@ -28,8 +30,10 @@ export function createFileSystemTemplates(directory: string): FileSystemTemplate
   return {
     async copyTo(file, bytes) {
       if (!(bytes >= smallest)) throw new Error(`a disk of ${bytes} bytes was asked for; expected ${smallest} or more`);
-      const source = await template(Math.floor(bytes / block) * block);
-      await runProgram('cp', ['--sparse=always', '--', source, file]);
+      const copy = async (): Promise<string> =>
+        runProgram('cp', ['--sparse=always', '--', await template(Math.floor(bytes / block) * block), file]);
+      // It may have been removed for a newer one in between.
+      await copy().catch(copy);
     },
   };
 }
@@ -42,10 +46,19 @@ async function makeTemplate(file: string, bytes: number): Promise<void> {
     await handle.truncate(bytes);
     await handle.close();
     await runProgram('mkfs.ext4', [...mkfsOptions, draft]);
+    removeOldest(join(file, '..'));
     renameSync(draft, file);
   } finally {
     rmSync(draft, { force: true });
   }
+}
+
+function removeOldest(directory: string): void {
+  const made = readdirSync(directory)
+    .filter((name) => /^empty-\d+-1\.ext4$/.test(name))
+    .map((name) => ({ path: join(directory, name), ms: statSync(join(directory, name)).mtimeMs }))
+    .sort((a, b) => b.ms - a.ms);
+  for (const { path } of made.slice(mostKept - 1)) rmSync(path, { force: true });
 }
 
 const mkfsOptions = [

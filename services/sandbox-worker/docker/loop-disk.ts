@@ -1,17 +1,16 @@
-import { mkdirSync, readFileSync, rmdirSync, rmSync, statfsSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, statfsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { runProgram } from '../program/program.ts';
 import type { DiskLimit, HeldDisk } from './disk-limit.ts';
 import type { ContainerSpec } from './engine.ts';
 import type { FileSystemTemplates } from './file-system-template.ts';
 import { findMount } from './mount-table.ts';
-import { runProgram } from './program.ts';
 
 // noinit_itable: without it the kernel would write zeros over every inode table in the background.
 // barrier=0: a sandbox does not survive a power cut, so its fsync need not reach the platter.
 const mountOptions = 'loop,noatime,nodev,nosuid,discard,noinit_itable,barrier=0';
 
-const freeAttempts = 100;
 const freeIntervalMs = 50;
 
 /**
@@ -46,7 +45,10 @@ export function createLoopDiskLimit(templates: FileSystemTemplates): DiskLimit {
   };
 }
 
-/** Mounts and unmounts a small one in `directory`; false where this process may not. */
+/**
+ * Mounts and unmounts a small one in `directory`; false where this process may not. On a full disk nothing can be tried: there
+ * it is assumed, and each container's limit is verified anyway.
+ */
 export async function canMountLoop(templates: FileSystemTemplates, directory: string): Promise<boolean> {
   if (process.geteuid?.() !== 0) return false;
   const file = join(directory, `probe-${process.pid}.ext4`);
@@ -57,12 +59,16 @@ export async function canMountLoop(templates: FileSystemTemplates, directory: st
     await runProgram('mount', ['-t', 'ext4', '-o', mountOptions, '--', file, target]);
     await runProgram('umount', ['--', target]);
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    return lacksSpace(error);
   } finally {
     rmSync(file, { force: true });
-    rmdirSync(target);
+    if (existsSync(target)) rmdirSync(target);
   }
+}
+
+export function lacksSpace(error: unknown): boolean {
+  return /ENOSPC|no space left on device/i.test((error as Error).message);
 }
 
 function imageFile(spec: ContainerSpec): string {
@@ -86,12 +92,11 @@ function heldLoop(layerDirectory: string): HeldDisk {
   const file = device === undefined ? undefined : backingFile(device);
   const deviceHeld = (): boolean => device !== undefined && file !== undefined && backingFile(device) === file;
   return {
-    async free() {
-      let failure = 'it is still mounted';
-      for (let attempt = 0; attempt < freeAttempts; attempt += 1) {
+    async free(withinMs) {
+      let failure = 'a process holds it';
+      for (const end = performance.now() + withinMs; performance.now() < end; await delay(freeIntervalMs)) {
         const mounted = findMount(layerDirectory) !== undefined;
         if (!mounted && !deviceHeld()) return;
-        if (attempt > 0) await delay(freeIntervalMs);
         if (mounted) {
           await runProgram('umount', ['--', layerDirectory]).catch((error: Error) => {
             failure = error.message;

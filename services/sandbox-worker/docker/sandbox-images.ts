@@ -4,20 +4,21 @@ import { readRegularFile } from './container-archive.ts';
 import { deriveImage, readyLabel, workspace } from './derived-image.ts';
 import type { SandboxImage } from './engine.ts';
 import { engineFailed, isAbsent, saidBy, statusOf } from './engine-failure.ts';
-import { withIdleContainer } from './idle-container.ts';
+import { type InstallationEngine, withIdleContainer } from './idle-container.ts';
 import { findHome, findNames } from './user-database.ts';
 
 const passwdLimit = 1024 * 1024;
 const remembered = 1024;
 
 /** Turns references into images that a session can run in. Each image is prepared once, whoever asks and how often. */
-export function createSandboxImages(docker: Docker): (reference: string) => Promise<SandboxImage> {
+export function createSandboxImages(host: InstallationEngine): (reference: string) => Promise<SandboxImage> {
+  const { docker } = host;
   const prepared = new Map<string, Promise<SandboxImage>>();
 
   const prepareOnce = (info: Docker.ImageInspectInfo): Promise<SandboxImage> => {
     let image = prepared.get(info.Id);
     if (!image) {
-      image = prepare(docker, info);
+      image = prepare(host, info);
       prepared.set(info.Id, image);
       image.catch(() => prepared.delete(info.Id));
       const oldest = prepared.keys().next().value;
@@ -66,12 +67,12 @@ async function exists(docker: Docker, id: string): Promise<boolean> {
   }
 }
 
-async function prepare(docker: Docker, info: Docker.ImageInspectInfo): Promise<SandboxImage> {
+async function prepare(host: InstallationEngine, info: Docker.ImageInspectInfo): Promise<SandboxImage> {
   try {
-    const user = isLabelledReady(info) ? await readUser(docker, info.Id) : undefined;
+    const user = isLabelledReady(info) ? await readUser(host, info.Id) : undefined;
     if (user !== undefined) return describe(info, info.Id, user);
-    const id = await deriveImage(docker, info);
-    const derivedUser = await readUser(docker, id);
+    const id = await deriveImage(host, info);
+    const derivedUser = await readUser(host, id);
     if (derivedUser === undefined) throw new Error('the derived image has no entry for uid 1000');
     return describe(info, id, derivedUser);
   } catch (error) {
@@ -87,8 +88,8 @@ function isLabelledReady(info: Docker.ImageInspectInfo): boolean {
 
 type User = Pick<SandboxImage, 'home' | 'users'>;
 
-function readUser(docker: Docker, imageId: string): Promise<User | undefined> {
-  return withIdleContainer(docker, imageId, {}, async (container) => {
+function readUser(host: InstallationEngine, imageId: string): Promise<User | undefined> {
+  return withIdleContainer(host, imageId, {}, async (container) => {
     const passwd = await readRegularFile(container, '/etc/passwd', passwdLimit);
     const home = passwd && findHome(passwd.content);
     return home === undefined ? undefined : { home, users: findNames(passwd?.content ?? '') };

@@ -1,4 +1,4 @@
-import { sessionUser } from './container-options.ts';
+import { sessionUser } from './container-users.ts';
 
 /** The lines of /etc/passwd and /etc/group with the session's user among them. */
 export interface UserDatabase {

@@ -6,16 +6,16 @@ const passMs = 5;
 const goneMs = 5_000;
 
 /**
- * Ends every process of a user in a container, and none of another. `whileStill` is asked for where they are made faster than
+ * Ends every process of the users in a container that `isTheirs` names by their host ids, and none of another. `whileStill` is asked for where they are made faster than
  * they can be ended: what stands still makes no more. Throws where some are left.
  */
-export async function killUser(
+export async function killUsers(
   containerPid: number,
-  uid: number,
+  isTheirs: (hostId: number) => boolean,
   whileStill: (work: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const kill = (): boolean => {
-    const found = processesOf(containerPid, uid);
+    const found = processesOf(containerPid, isTheirs);
     for (const pid of found) signal(pid);
     return found.length > 0;
   };
@@ -25,26 +25,26 @@ export async function killUser(
   }
   await whileStill(async () => void kill());
   for (const until = performance.now() + goneMs; performance.now() < until; await delay(passMs)) if (!kill()) return;
-  throw new Error(`processes of user ${uid} cannot be ended`);
+  throw new Error('processes of a user cannot be ended');
 }
 
-/** The user's processes in the pid namespace of a container's first process, as this host numbers them. */
-export function processesOf(containerPid: number, uid: number): number[] {
+/** The processes of users in the pid namespace of a container's first process, as this host numbers them. */
+export function processesOf(containerPid: number, isTheirs: (hostId: number) => boolean): number[] {
   const namespace = namespaceOf(containerPid);
   if (namespace === undefined) return [];
-  return liveProcesses(uid).filter((pid) => namespaceOf(pid) === namespace);
+  return liveProcesses(isTheirs).filter((pid) => namespaceOf(pid) === namespace);
 }
 
-/** The pid namespaces in which the user has processes. One look at all processes of the host, however many containers there are. */
-export function namespacesOfUser(uid: number): ReadonlySet<string> {
-  return new Set(liveProcesses(uid).flatMap((pid) => namespaceOf(pid) ?? []));
+/** The pid namespaces in which the users have processes. One look at all processes of the host, however many containers there are. */
+export function namespacesOfUsers(isTheirs: (hostId: number) => boolean): ReadonlySet<string> {
+  return new Set(liveProcesses(isTheirs).flatMap((pid) => namespaceOf(pid) ?? []));
 }
 
-function liveProcesses(uid: number): number[] {
+function liveProcesses(isTheirs: (hostId: number) => boolean): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => isLiveOf(pid, uid));
+    .filter((pid) => isLiveOf(pid, isTheirs));
 }
 
 export function namespaceOf(pid: number): string | undefined {
@@ -56,10 +56,11 @@ export function namespaceOf(pid: number): string | undefined {
 }
 
 /** The status and not the owner of the directory, which is root's for what cannot be dumped. */
-function isLiveOf(pid: number, uid: number): boolean {
+function isLiveOf(pid: number, isTheirs: (hostId: number) => boolean): boolean {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');
-    return !/^State:\s+[ZX]/m.test(status) && new RegExp(`^Uid:.*\\b${uid}\\b`, 'm').test(status);
+    const ids = /^Uid:\s+(.*)$/m.exec(status)?.[1]?.split(/\s+/).map(Number) ?? [];
+    return !/^State:\s+[ZX]/m.test(status) && ids.some(isTheirs);
   } catch {
     return false;
   }

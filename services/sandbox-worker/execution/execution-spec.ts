@@ -1,7 +1,9 @@
 import type { Tracing } from '../../shared/tracing.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
+import type { FailureBoundary } from '../failure-boundary.ts';
 import type { StartSpec, Stream } from '../guest/frame.ts';
 import type { Meter } from '../meter.ts';
+import type { EndedMemory } from './ended-memory.ts';
 import type { Execution } from './execution.ts';
 import type { FrozenTime } from './frozen-time.ts';
 import type { Journal } from './journal.ts';
@@ -11,15 +13,21 @@ import type { UnreadPace } from './unread-pace.ts';
 
 /** What an execution needs from its sandbox. */
 export interface ExecutionHost {
+  readonly project: string;
   readonly sessionId: string;
   readonly journal: Journal;
   readonly budget: SpoolBudget;
+  /** Bounds the ended executions in memory. */
+  readonly memory: EndedMemory;
   readonly pace: UnreadPace;
   readonly meter: Meter;
   readonly tracing: Tracing | undefined;
   readonly frozenTime: FrozenTime;
+  /** For timers and work that nobody awaits. */
+  readonly boundary: FailureBoundary;
   /** The next number between worker and guest, for this execution. */
   issue(execution: Execution): bigint;
+  journalPath(): string;
   cgroups(): ContainerCgroups | undefined;
   /** Of the whole container, where executions have no cgroups; undefined where they have. */
   memoryKills(): number | undefined;

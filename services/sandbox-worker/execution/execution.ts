@@ -1,6 +1,6 @@
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import type { JournalRecord } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { EndReason, type ExecutionResult, OutputStream } from '../../../gen/assay/v1/execution_pb.js';
-import type { JournalRecord } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
 import {
   failedStep,
@@ -17,17 +17,17 @@ import {
 import { createAwaiting } from './awaiting.ts';
 import { beginDoom, type DoomReason } from './doom.ts';
 import { Ending } from './ending.ts';
-import { ExecutionLog } from './execution-log.ts';
+import { ExecutionLog, type ExecutionPositions } from './execution-log.ts';
 import type { ExecutionHost, ExecutionSpec, Order } from './execution-spec.ts';
 import { type ExecutionTrace, traceExecution } from './execution-trace.ts';
 import { createInput, type Input } from './input.ts';
 import type { Nest } from './nests.ts';
+import type { OutputHolding } from './output-holding.ts';
 import { Place } from './place.ts';
 import { refusalOf } from './refusal.ts';
 import { endOf, inShell, lostResult, notRunResult, resultOf } from './result.ts';
 import type { Seat } from './seat.ts';
 import type { Spool } from './spool.ts';
-import type { Holding } from './spool-budget.ts';
 import { Streams } from './streams.ts';
 import { createSubscription, type EventSink, type Readable, type Subscription } from './subscription.ts';
 import { createTerminal, type Terminal } from './terminal.ts';
@@ -42,8 +42,9 @@ const startedDelayMs = 2;
  * One command: what the guest said of it, who reads it, and how it is ended. It knows nothing of calls, and everything can
  * be told to it twice.
  */
-export class Execution implements Readable, Holding {
+export class Execution implements Readable {
   readonly spec: ExecutionSpec;
+  readonly holding: OutputHolding;
   readonly input: Input;
   readonly terminal: Terminal;
   readonly awaiting = createAwaiting();
@@ -71,8 +72,16 @@ export class Execution implements Readable, Holding {
   private sentMs: number;
   private attempts = 0;
 
-  constructor(spec: ExecutionSpec, order: Order, adopted: boolean, host: ExecutionHost, seat?: Seat) {
+  constructor(
+    spec: ExecutionSpec,
+    order: Order,
+    adopted: boolean,
+    host: ExecutionHost,
+    holding: OutputHolding,
+    seat?: Seat,
+  ) {
     this.spec = spec;
+    this.holding = holding;
     this.order = order;
     this.adopted = adopted;
     this.host = host;
@@ -91,7 +100,7 @@ export class Execution implements Readable, Holding {
       spec.terminal,
       (frame) => host.send(frame),
     );
-    this.streams = new Streams(spec, adopted, host, () => this.number, this);
+    this.streams = new Streams(spec, adopted, host, () => this.number, holding);
   }
 
   get id(): string {
@@ -119,8 +128,19 @@ export class Execution implements Readable, Holding {
     return this.streams.spool(stream);
   }
 
-  get heldBytes(): number {
-    return this.streams.heldBytes;
+  /** Where the journal has it. */
+  get positions(): ExecutionPositions {
+    return this.log.positions;
+  }
+
+  /** Whether it was offered to the guest more than once. */
+  get attempted(): boolean {
+    return this.attempts > 0;
+  }
+
+  /** Whether it has ended and nobody reads it. */
+  get idle(): boolean {
+    return this.settled && this.streams.unread;
   }
 
   get endedMs(): number {
@@ -177,8 +197,8 @@ export class Execution implements Readable, Holding {
   }
 
   /** Takes up what the journal of an earlier process says. */
-  restore(record: JournalRecord['record']): void {
-    this.log.restore(record);
+  restore(record: JournalRecord['record'], position: number): void {
+    this.log.restore(record, position);
     if (record.case === 'started') this.startedMs = Number(record.value.timeMs);
     if (record.case === 'sent') {
       this.number = record.value.guestNumber;
@@ -202,6 +222,11 @@ export class Execution implements Readable, Holding {
       this.spool(stream === OutputStream.STDERR ? 2 : 1).forgo(Number(from), Number(to));
     }
     if (this.result !== undefined) this.order = undefined;
+  }
+
+  /** The guest is away. */
+  disconnected(): void {
+    this.streams.disconnected();
   }
 
   onState(stdoutAcked: number, stderrAcked: number, inputReceived: number): void {
@@ -232,7 +257,10 @@ export class Execution implements Readable, Holding {
     // The worker that decided to end it may have died before it could.
     if (this.running) this.beginDoom();
     // Most commands print or end within this time; then one write carries it all.
-    this.startedNews = setTimeout(() => this.streams.wake(), startedDelayMs).unref();
+    this.startedNews = setTimeout(
+      this.host.boundary.guard(() => this.streams.wake()),
+      startedDelayMs,
+    ).unref();
   }
 
   onAwaiting(kind: number): void {
@@ -445,7 +473,10 @@ export class Execution implements Readable, Holding {
   private armDeadline(): void {
     if (this.spec.timeoutMs === undefined || !this.running) return;
     const elapsed = this.host.frozenTime.runningSince(this.startedMs ?? Date.now());
-    this.ending.arm(this.spec.timeoutMs - elapsed, (reason) => this.endAs(reason));
+    this.ending.arm(
+      this.spec.timeoutMs - elapsed,
+      this.host.boundary.guard((reason) => this.endAs(reason)),
+    );
   }
 
   private endAs(reason: DoomReason): void {
@@ -469,9 +500,9 @@ export class Execution implements Readable, Holding {
     this.ending.begin(
       (reason) =>
         this.seat?.doom(this, reason) ?? beginDoom(this.number, reason, cgroup, (frame) => this.host.send(frame)),
-      () => {
+      this.host.boundary.guard(() => {
         if (this.exit !== undefined && this.running) this.finish(this.resultAs(this.exit));
-      },
+      }),
     );
   }
 
@@ -490,7 +521,7 @@ export class Execution implements Readable, Holding {
     this.trace?.finished(result);
     this.seat?.left(this, this.exit);
     this.streams.wake();
-    setImmediate(() => this.place.leave());
+    setImmediate(this.host.boundary.guard(() => this.place.leave()));
     this.forgetIfSettled();
   }
 

@@ -1,17 +1,20 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { JournalAccepted } from '../../../gen/assay/internal/v1/journal_pb.js';
 import type { ExecuteRequest } from '../../../gen/assay/v1/execution_pb.js';
-import type { JournalRecord } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { NestCgroup } from '../cgroup/execution-cgroup.ts';
-import { type GuestFrames, GuestViolation } from '../guest/frame.ts';
+import { forget, type GuestFrames, GuestViolation } from '../guest/frame.ts';
 import { createShells, type ShellLimits, type Shells } from '../shell/shells.ts';
 import { acceptRequest, fingerprintOf, type Surroundings, textBytesOf } from './accept.ts';
 import { encodeAccepted } from './command-record.ts';
 import { Execution } from './execution.ts';
 import type { ExecutionHost } from './execution-spec.ts';
+import { ExecutionTable } from './execution-table.ts';
 import { createFrozenTime } from './frozen-time.ts';
 import { createGuestNumbers } from './guest-numbers.ts';
+import type { StoredRecord } from './journal.ts';
 import { createNests } from './nests.ts';
+import type { OutputHolding } from './output-holding.ts';
 
 /** How long the cgroups of ended executions may stay, so that they go many at a time. */
 const clearMs = 100;
@@ -25,8 +28,12 @@ export interface ExecutionLimits extends ShellLimits {
 /** The executions and shells of one sandbox, and the guest's word on each. */
 export interface Executions extends Omit<GuestFrames, 'hello'> {
   readonly shells: Shells;
+  /** How many there are, ended ones included. */
+  readonly count: number;
   /** How many have not ended. */
   readonly running: number;
+  /** What each stream takes of the disk. */
+  heldBytes(): Iterable<number>;
   /**
    * Runs the request, or finds the execution that already has its id. `encoded` is the same request as bytes, for the
    * journal; `traceparent`: where it belongs in a trace.
@@ -56,11 +63,9 @@ export interface Executions extends Omit<GuestFrames, 'hello'> {
 export function createExecutions(
   host: Omit<ExecutionHost, 'frozenTime' | 'issue' | 'stored' | 'settled' | 'ended' | 'giveBack'>,
   around: Surroundings,
-  records: readonly JournalRecord[],
+  records: Iterable<StoredRecord>,
   limits: ExecutionLimits,
 ): Executions {
-  const byId = new Map<string, Execution>();
-  const byNumber = new Map<bigint, Execution>();
   const unsettled = new Set<Execution>();
   const stored = new Set<Execution>();
   /** Ended, with processes left in their cgroups; looked at again when the next one ends. */
@@ -76,10 +81,12 @@ export function createExecutions(
   let synced = false;
   let prepared = false;
 
-  const nests = createNests(host.cgroups, host.send, (cgroup) => {
+  const { boundary } = host;
+  const abandon = (cgroup: NestCgroup): void => {
     abandoned.add(cgroup);
     clearSoon();
-  });
+  };
+  const nests = createNests(host.cgroups, host.send, abandon, boundary);
   const issue = (owner: Parameters<typeof numbers.assign>[1]): bigint => {
     const number = numbers.issue();
     numbers.assign(number, owner);
@@ -90,6 +97,9 @@ export function createExecutions(
   const shells = createShells({ ...host, sessionId, issue, synced: () => synced, accept: acceptOne }, around, limits);
   const executionHost: ExecutionHost = {
     ...host,
+    get project() {
+      return host.project;
+    },
     get sessionId() {
       return host.sessionId;
     },
@@ -105,24 +115,51 @@ export function createExecutions(
     giveBack: nests.giveBack,
   };
 
-  function add(
+  const table = new ExecutionTable({
+    ...{ memory: host.memory, budget: host.budget, journal: host.journal, journalPath: host.journalPath },
+    get project() {
+      return host.project;
+    },
+    make({ number, record }, holding) {
+      if (record.case !== 'accepted' || record.value.request === undefined) {
+        throw new Error(`the journal of ${host.sessionId} has no acceptance of execution ${number} in its place`);
+      }
+      return construct(number, record.value.request, placeOf(record.value), true, holding);
+    },
+    evicted(execution) {
+      numbers.retire(execution);
+      told.delete(execution);
+    },
+  });
+
+  function construct(
     number: bigint,
     request: ExecuteRequest,
     accepted: { ms: number; nest: number },
     adopted: boolean,
+    holding: OutputHolding,
   ): Execution {
     const { spec, order } = acceptRequest(number, request, accepted, around);
-    const execution = new Execution(spec, order, adopted, executionHost, shells.known(spec.shellId));
-    byId.set(spec.id, execution);
-    byNumber.set(number, execution);
+    return new Execution(spec, order, adopted, executionHost, holding, shells.known(spec.shellId));
+  }
+
+  function add(
+    number: bigint,
+    request: ExecuteRequest,
+    accepted: { ms: number; nest: number; position: number },
+    adopted: boolean,
+  ): Execution {
+    const execution = construct(number, request, accepted, adopted, table.holding(number));
+    execution.positions.accepted = accepted.position;
+    table.add(execution);
     unsettled.add(execution);
     return execution;
   }
 
   /** The next place in the order of acceptance. */
   function acceptOne(): bigint {
-    if (byId.size + shells.size >= limits.executions) {
-      const message = `the session has run ${limits.executions} executions, as many as it remembers; make a new session`;
+    if (table.size + shells.size >= limits.executions) {
+      const message = `the session has run ${limits.executions} executions, as many as it remembers (ASSAY_EXECUTIONS_PER_SESSION); make a new session`;
       throw new DomainError('EXECUTION_QUOTA', message, { limit: String(limits.executions) });
     }
     return ++last;
@@ -130,46 +167,49 @@ export function createExecutions(
 
   function replay(): void {
     const traceparents = new Map<bigint, string>();
-    for (const entry of records) {
-      const { number, record } = entry;
+    for (const stored of records) {
+      const { number, record } = stored.entry;
       if (record.case === 'accepted' && record.value.traceparent !== '') {
         traceparents.set(number, record.value.traceparent);
       }
-      replayOne(entry);
+      const execution = replayOne(stored);
+      if (execution?.settled && unsettled.delete(execution)) {
+        traceparents.delete(number);
+        execution.input.close();
+        execution.holding.settled(execution.endedMs);
+        table.settled(execution);
+      }
     }
     for (const execution of unsettled) {
-      if (execution.settled) {
-        unsettled.delete(execution);
-        host.budget.settled(execution);
-        continue;
-      }
       execution.follow(traceparents.get(execution.spec.number));
       if (execution.running) shells.known(execution.spec.shellId)?.enqueue(execution);
     }
   }
 
-  function replayOne(entry: JournalRecord): void {
+  /** Returns the execution that the record is about, if it is one's. */
+  function replayOne({ entry, position }: StoredRecord): Execution | undefined {
     const { number, record } = entry;
     last = number > last ? number : last;
     frozenTime.restore(record);
     if (record.case === 'accepted' && record.value.request !== undefined) {
-      const { request, time, nest, guestNumber } = record.value;
-      const execution = add(number, request, { ms: time === undefined ? 0 : timestampMs(time), nest }, true);
-      if (guestNumber === 0n) return;
+      const { request, guestNumber } = record.value;
+      const execution = add(number, request, { ...placeOf(record.value), position }, true);
+      if (guestNumber === 0n) return execution;
       execution.number = guestNumber;
       numbers.assign(guestNumber, execution);
-      return;
+      return execution;
     }
-    const execution = byNumber.get(number);
+    const execution = table.at(number);
     if (execution === undefined) {
       const shell = shells.replay(entry);
       if (record.case === 'shellSent' && shell !== undefined) numbers.assign(record.value.guestNumber, shell);
-      return;
+      return undefined;
     }
-    execution.restore(record);
-    if (record.case !== 'sent') return;
+    execution.restore(record, position);
+    if (record.case !== 'sent') return execution;
     numbers.assign(record.value.guestNumber, execution);
     shells.known(execution.spec.shellId)?.restoreSent(execution, record.value);
+    return execution;
   }
 
   function acceptDirect(request: ExecuteRequest, encoded: Uint8Array, traceparent = ''): Execution {
@@ -178,8 +218,9 @@ export function createExecutions(
     const ms = Date.now();
     const nest = synced ? nests.take() : undefined;
     const place = { ms, nest: nest?.number ?? 0 };
-    host.journal.append(encodeAccepted({ number, request: encoded, ...place, traceparent, guestNumber }));
-    const execution = add(number, request, place, false);
+    const record = encodeAccepted({ number, request: encoded, ...place, traceparent, guestNumber });
+    const position = host.journal.append(record);
+    const execution = add(number, request, { ...place, position }, false);
     execution.number = guestNumber;
     numbers.assign(guestNumber, execution);
     execution.follow(traceparent || undefined);
@@ -193,9 +234,8 @@ export function createExecutions(
     const place = { ms: Date.now(), nest: 0 };
     const record = encodeAccepted({ number, request: encoded, ...place, traceparent, guestNumber: 0n });
     // One that runs at once is written together with the news that it was sent.
-    if (shell.idle && synced) host.journal.appendSoon(record);
-    else host.journal.append(record);
-    const execution = add(number, request, place, false);
+    const position = shell.idle && synced ? host.journal.appendSoon(record) : host.journal.append(record);
+    const execution = add(number, request, { ...place, position }, false);
     execution.follow(traceparent || undefined);
     shell.enqueue(execution);
     return execution;
@@ -204,7 +244,7 @@ export function createExecutions(
   /** Forgets what has ended, and frees its cgroup off the caller's path. */
   function settle(execution: Execution): void {
     unsettled.delete(execution);
-    host.budget.settled(execution);
+    execution.holding.settled(execution.endedMs);
     if (execution.spec.scripted) around.removeScript(execution.spec.number);
     leftovers.add(execution);
     clearSoon();
@@ -217,14 +257,14 @@ export function createExecutions(
   }
 
   function clearSoon(): void {
-    if (clearing === undefined) clearing = setTimeout(clear, clearMs).unref();
+    if (clearing === undefined) clearing = setTimeout(boundary.guard(clear), clearMs).unref();
   }
 
   function clear(): void {
     clearing = undefined;
     for (const execution of leftovers) {
       execution.removeCgroup().then(
-        (gone) => gone && leftovers.delete(execution),
+        (gone) => gone && leftovers.delete(execution) && table.settled(execution),
         () => {},
       );
     }
@@ -240,13 +280,17 @@ export function createExecutions(
 
   return {
     shells,
+    get count() {
+      return table.size;
+    },
+    heldBytes: () => table.heldBytes(),
     get running() {
       let count = 0;
       for (const execution of unsettled) if (execution.running) count++;
       return count;
     },
     accept(request, encoded, traceparent) {
-      const existing = byId.get(request.executionId);
+      const existing = table.find(request.executionId);
       if (existing !== undefined) {
         if (existing.spec.fingerprint === fingerprintOf(request)) return existing;
         const message = `execution_id ${request.executionId} was used for another command; choose a new one`;
@@ -256,11 +300,11 @@ export function createExecutions(
       return accept(request, encoded, traceparent);
     },
     find(id) {
-      const execution = byId.get(id);
+      const execution = table.find(id);
       if (execution !== undefined) return execution;
       throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${id} in session ${host.sessionId}`);
     },
-    at: (number) => byNumber.get(number),
+    at: (number) => table.at(number),
     prepare() {
       prepared = true;
       if (synced) nests.make();
@@ -268,7 +312,7 @@ export function createExecutions(
     list(after, count) {
       const found: Execution[] = [];
       for (let number = after + 1n; number <= last && found.length < count; number++) {
-        const execution = byNumber.get(number);
+        const execution = table.at(number);
         if (execution !== undefined) found.push(execution);
       }
       return found;
@@ -282,6 +326,7 @@ export function createExecutions(
     },
     disconnected() {
       synced = false;
+      for (const execution of unsettled) execution.disconnected();
       nests.drop();
     },
     synced() {
@@ -293,6 +338,8 @@ export function createExecutions(
     },
     state(number, stdout, stderr, received) {
       const execution = numbers.execution(number);
+      // The guest may not have heard that it can forget it.
+      if (execution === undefined && numbers.retired(number)) host.send(forget(number));
       if (execution === undefined) return;
       told.add(execution);
       execution.onState(stdout, stderr, received);
@@ -300,8 +347,8 @@ export function createExecutions(
     nested: nests.nested,
     spawned(number, pid) {
       const shell = numbers.shell(number);
-      if (shell !== undefined) void shell.onSpawned(pid);
-      else void numbers.execution(number)?.onSpawned(pid);
+      const placing = shell === undefined ? numbers.execution(number)?.onSpawned(pid) : shell.onSpawned(pid);
+      if (placing !== undefined) boundary.own(placing);
     },
     started: (number) => numbers.execution(number)?.onStarted(),
     failed(number, step, errno) {
@@ -348,7 +395,11 @@ export function createExecutions(
       for (const execution of unsettled) execution.failReaders(error);
     },
     release() {
-      for (const execution of byNumber.values()) host.budget.released(execution);
+      table.release();
     },
   };
+}
+
+function placeOf({ time, nest }: JournalAccepted): { ms: number; nest: number } {
+  return { ms: time === undefined ? 0 : timestampMs(time), nest };
 }

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import type { Journal } from './journal.ts';
 
 /**

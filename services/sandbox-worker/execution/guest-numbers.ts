@@ -11,7 +11,11 @@ export interface GuestNumbers {
   issue(): bigint;
   /** From here on frames with this number are about its owner. */
   assign(number: bigint, owner: Execution | Shell): void;
-  /** undefined: the frame is about an attempt that was given up. */
+  /** It has ended and the guest was told to forget it: its number belongs to nobody any more. */
+  retire(execution: Execution): void;
+  /** Whether its execution has ended long ago. */
+  retired(number: bigint): boolean;
+  /** undefined: the frame is about an attempt that was given up, or about an execution that ended long ago. */
   execution(number: bigint): Execution | undefined;
   /** undefined: the number is no shell's. */
   shell(number: bigint): Shell | undefined;
@@ -20,6 +24,7 @@ export interface GuestNumbers {
 export function createGuestNumbers(): GuestNumbers {
   const owners = new Map<bigint, Execution | Shell>();
   let last = 0n;
+  const retired = (number: bigint): boolean => number > 0n && number <= last && !owners.has(number);
   return {
     get last() {
       return last;
@@ -29,8 +34,15 @@ export function createGuestNumbers(): GuestNumbers {
       owners.set(number, owner);
       if (number > last) last = number;
     },
+    retire(execution) {
+      owners.delete(execution.number);
+      // Attempts before the last are rare.
+      if (execution.attempted) for (const [number, owner] of owners) if (owner === execution) owners.delete(number);
+    },
+    retired,
     execution(number) {
       const owner = owners.get(number);
+      if (owner === undefined && retired(number)) return undefined;
       if (!(owner instanceof Execution)) {
         throw new GuestViolation(`a frame for execution ${number}, which was never started`);
       }

@@ -8,6 +8,8 @@ export interface JournalEntry {
   readonly bytes: Buffer;
 }
 
+/** Enough for most records. */
+const recordBytes = 512;
 const chunkBytes = 65_536;
 const lengthBytes = 5;
 
@@ -40,6 +42,16 @@ export function* readJournal(fd: number, from: number, end: number): Generator<J
     position = entry.next;
     yield entry;
   }
+}
+
+/** The record that begins at this position, without its length. */
+export function recordAt(fd: number, position: number): Buffer {
+  let bytes = readExactly(fd, position, recordBytes);
+  const length = lengthOf(bytes);
+  const end = length === undefined ? 0 : length.head + length.body;
+  if (end > bytes.length) bytes = readExactly(fd, position, end);
+  if (length === undefined || bytes.length < end) throw new Error(`the journal has no whole record at ${position}`);
+  return bytes.subarray(length.head, end);
 }
 
 function lengthOf(bytes: Buffer): { head: number; body: number } | undefined {

@@ -1,11 +1,11 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs';
 import { fromBinary } from '@bufbuild/protobuf';
 import { sizeDelimitedEncode } from '@bufbuild/protobuf/wire';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import type { Stream } from '../guest/frame.ts';
 import { decodeOutput, encodeStarted } from '../log/log-record.ts';
 import { createOutputExtents } from '../log/output-extents.ts';
-import { readJournal } from './journal-reader.ts';
+import { type JournalEntry, readJournal } from './journal-reader.ts';
 
 /**
  * What happened in a session, appended as it happens: the memory of its executions and, in the order of its records, its
@@ -15,12 +15,15 @@ import { readJournal } from './journal-reader.ts';
 export interface Journal {
   /** How much is written. What lies below never changes. */
   readonly size: number;
-  /** Writes now, after what is to be written soon; throws where it cannot, and then never does. Bytes are a record with its length before it. */
-  append(record: JournalRecord | Uint8Array): void;
+  /**
+   * Writes now, after what is to be written soon; throws where it cannot, and then never does. Bytes are a record with its length before it.
+   * Returns the record's position, as `note` and `appendSoon` do.
+   */
+  append(record: JournalRecord | Uint8Array): number;
   /** Writes now what has happened already, and cannot be refused; where that fails, later. */
-  note(record: JournalRecord | Uint8Array): void;
+  note(record: JournalRecord | Uint8Array): number;
   /** Writes within some milliseconds, or with the next record that must be written now. */
-  appendSoon(record: JournalRecord | Uint8Array): void;
+  appendSoon(record: JournalRecord | Uint8Array): number;
   /** The program runs. Written soon. */
   started(number: bigint, timeMs: number): void;
   /** Output was stored. Written soon, together with what comes right after it in the same stream. */
@@ -52,29 +55,49 @@ const outputLongestMs = 1_000;
 /** How soon to try again what could not be written. */
 const againMs = 1_000;
 
-/** Opens a journal and returns what it holds. A record cut short by a crash is dropped: nobody was told of it. */
+/** A record and its place in the journal. */
+export interface StoredRecord {
+  readonly position: number;
+  readonly entry: JournalRecord;
+}
+
+/** Opens a journal; `records` reads what it holds, until the journal is closed. A record cut short by a crash is dropped: nobody was told of it. */
 export function openJournal(
   path: string,
   disk: JournalDisk = unattended,
-): { journal: Journal; records: JournalRecord[] } {
+): { journal: Journal; records: Iterable<StoredRecord> } {
   // O_RDWR | O_CREAT: positions are explicit, so a torn record is overwritten.
   const fd = openSync(path, 0o102, 0o600);
-  const { records, bytes } = readRecords(fd);
+  const bytes = wholeBytes(fd);
+  const records = { [Symbol.iterator]: () => readRecords(fd, bytes) };
   ftruncateSync(fd, bytes);
   const extents = createOutputExtents();
   const listeners = new Set<() => void>();
   let size = bytes;
   let waiting: Uint8Array[] = [];
+  let waitingBytes = 0;
   let callbacks: Array<() => void> = [];
   let closed = false;
   let scheduled: NodeJS.Timeout | undefined;
   let dueMs = Number.POSITIVE_INFINITY;
 
   /** Puts a record in its place: output that was stored before it comes before it. */
-  function stage(record: Uint8Array): void {
+  function stage(record: Uint8Array): number {
     // The descriptor may be somebody else's by now.
     if (closed) throw new Error(`the journal ${path} is closed`);
-    waiting.push(...extents.take(), record);
+    stageOutput();
+    const position = size + waitingBytes;
+    push(record);
+    return position;
+  }
+
+  function stageOutput(): void {
+    for (const output of extents.take()) push(output);
+  }
+
+  function push(record: Uint8Array): void {
+    waiting.push(record);
+    waitingBytes += record.length;
   }
 
   function schedule(delayMs: number): void {
@@ -100,12 +123,13 @@ export function openJournal(
     while (done < encoded.length) done += writeSync(fd, encoded, done, encoded.length - done, size + done);
     size += encoded.length;
     waiting = [];
+    waitingBytes = 0;
   }
 
   function write(): void {
     clearTimeout(scheduled);
     dueMs = Number.POSITIVE_INFINITY;
-    waiting.push(...extents.take());
+    stageOutput();
     try {
       put();
     } catch (error) {
@@ -126,23 +150,29 @@ export function openJournal(
     },
     append(record) {
       const staged = encode(record);
-      stage(staged);
+      const position = stage(staged);
       try {
         write();
       } catch (error) {
         // Its caller takes it for not written, and so must whoever reads this.
-        if (waiting.at(-1) === staged) waiting.pop();
+        if (waiting.at(-1) === staged) {
+          waiting.pop();
+          waitingBytes -= staged.length;
+        }
         disk.failed(error);
         throw error;
       }
+      return position;
     },
     note(record) {
-      stage(encode(record));
+      const position = stage(encode(record));
       tryToWrite();
+      return position;
     },
     appendSoon(record) {
-      stage(encode(record));
+      const position = stage(encode(record));
       schedule(soonMs);
+      return position;
     },
     started(number, timeMs) {
       stage(encodeStarted(number, timeMs));
@@ -182,22 +212,34 @@ function encode(record: JournalRecord | Uint8Array): Uint8Array {
   return record instanceof Uint8Array ? record : sizeDelimitedEncode(JournalRecordSchema, record);
 }
 
-/** Every record in order, but of an output stream's only the last: the others matter to readers of the log alone. */
-function readRecords(fd: number): { records: JournalRecord[]; bytes: number } {
-  const records: JournalRecord[] = [];
-  const outputs = new Map<string, Uint8Array>();
-  let bytes = 0;
-  for (const entry of readJournal(fd, 0, fstatSync(fd).size)) {
-    const extent = decodeOutput(entry.bytes);
-    if (extent === undefined) {
-      const record = decodeRecord(entry.bytes);
-      if (record === undefined) break;
-      records.push(record);
-    } else outputs.set(`${extent.number}.${extent.stream}`, Buffer.from(entry.bytes));
-    bytes = entry.next;
+/** Where the last whole record ends. Only the last one can have been cut short, and then its bytes may be anything. */
+function wholeBytes(fd: number): number {
+  let last: JournalEntry | undefined;
+  for (const entry of readJournal(fd, 0, fstatSync(fd).size)) last = entry;
+  if (last === undefined) return 0;
+  return decodeRecord(last.bytes) === undefined ? last.position : last.next;
+}
+
+/**
+ * Every record in order, but of an output stream's only the last, at the end: the others matter to readers of the log
+ * alone, and those of an execution whose streams are complete to nobody.
+ */
+function* readRecords(fd: number, bytes: number): Generator<StoredRecord, void> {
+  const outputs = new Map<string, { position: number; bytes: Uint8Array }>();
+  for (const { position, bytes: record } of readJournal(fd, 0, bytes)) {
+    const extent = decodeOutput(record);
+    if (extent !== undefined) {
+      outputs.set(`${extent.number}.${extent.stream}`, { position, bytes: Buffer.from(record) });
+      continue;
+    }
+    const entry = decodeRecord(record);
+    if (entry === undefined) return;
+    if (entry.record.case === 'drained') for (const stream of [1, 2]) outputs.delete(`${entry.number}.${stream}`);
+    yield { position, entry };
   }
-  for (const output of outputs.values()) records.push(fromBinary(JournalRecordSchema, output));
-  return { records, bytes };
+  for (const output of outputs.values()) {
+    yield { position: output.position, entry: fromBinary(JournalRecordSchema, output.bytes) };
+  }
 }
 
 function decodeRecord(bytes: Uint8Array): JournalRecord | undefined {

@@ -1,4 +1,5 @@
 import type { ContainerCgroups, NestCgroup } from '../cgroup/execution-cgroup.ts';
+import type { FailureBoundary } from '../failure-boundary.ts';
 import { nest as openNest, prepare, unnest } from '../guest/frame.ts';
 
 /** How many a quiet sandbox keeps, and how many a busy one may have; the guest has room for as many. */
@@ -42,6 +43,7 @@ export function createNests(
   cgroups: () => ContainerCgroups | undefined,
   send: (frame: Buffer) => void,
   abandoned: (cgroup: NestCgroup) => void,
+  boundary: FailureBoundary,
 ): Nests {
   const nests = new Map<number, KeptNest>();
   let last = 0;
@@ -67,7 +69,7 @@ export function createNests(
   function fillSoon(): void {
     if (filling || !connected || nests.size >= wanted) return;
     filling = true;
-    setImmediate(fill);
+    setImmediate(boundary.guard(fill));
   }
 
   function close(nest: KeptNest): void {
@@ -101,7 +103,7 @@ export function createNests(
       }
       if (wanted < most) {
         wanted++;
-        idle ??= setTimeout(rest, idleMs).unref();
+        idle ??= setTimeout(boundary.guard(rest), idleMs).unref();
       }
       fillSoon();
       return undefined;
@@ -124,7 +126,7 @@ export function createNests(
       if (nest === undefined) return;
       // Not made again at once: whoever kills them in a loop must not keep the worker busy.
       if (pid === 0 || (nest.ready && sparePid === 0)) return close(nest);
-      if (!nest.placed) void place(nest, pid);
+      if (!nest.placed) boundary.own(place(nest, pid));
       nest.ready = sparePid > 0;
     },
     make() {

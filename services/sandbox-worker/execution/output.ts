@@ -20,6 +20,8 @@ export interface Output {
   take(offset: number, data: Buffer): void;
   /** Tells the guest what is stored, unless the readers want it to wait. */
   acknowledge(): void;
+  /** The guest is away: nothing is told before it has said where it goes on. */
+  disconnected(): void;
   /** The guest will go on from here; bytes it repeats are not new. */
   recover(acked: number): void;
   complete(total: number): void;
@@ -82,6 +84,12 @@ class SpooledOutput implements Output {
     if (readers === 'lag') this.holdBack();
     else if (readers === 'unread') this.tellInTurn();
     else this.tell();
+  }
+
+  disconnected(): void {
+    // An acknowledgement on the next connection, before the guest has said how far the last one brought it, would be forgotten here
+    // and known there.
+    this.expected = this.acked;
   }
 
   recover(sure: number): void {

@@ -2,8 +2,8 @@ import type { DomainError } from '../../shared/domain-error.ts';
 import { ack, type Stream } from '../guest/frame.ts';
 import type { ExecutionHost, ExecutionSpec } from './execution-spec.ts';
 import { createOutput, type Output } from './output.ts';
+import type { OutputHolding } from './output-holding.ts';
 import type { Spool } from './spool.ts';
-import type { Holding } from './spool-budget.ts';
 import type { Subscription } from './subscription.ts';
 
 /** What an execution prints, on both streams, and who reads it. */
@@ -12,9 +12,9 @@ export class Streams {
   private readonly readers = new Set<Subscription>();
 
   /** `number`: what the guest calls the execution. `holder`: whose the disk is that the output takes. */
-  constructor(spec: ExecutionSpec, adopted: boolean, host: ExecutionHost, number: () => bigint, holder: Holding) {
+  constructor(spec: ExecutionSpec, adopted: boolean, host: ExecutionHost, number: () => bigint, holder: OutputHolding) {
     const acknowledge = (stream: Stream, offset: number) => host.send(ack(number(), stream, offset));
-    const disk = { grew: (bytes: number) => host.budget.grew(holder, bytes), full: () => host.budget.full() };
+    const disk = { grew: (bytes: number) => holder.grew(bytes), full: () => host.budget.full() };
     const deps = {
       path: (stream: Stream) => host.spoolPath(spec.number, stream),
       ...{ keptBytes: spec.keptBytes, adopted, readers: this.readers, sendAck: acknowledge, disk, pace: host.pace },
@@ -30,8 +30,9 @@ export class Streams {
     return this.spool(stream).total;
   }
 
-  get heldBytes(): number {
-    return this.spool(1).held + this.spool(2).held;
+  /** Whether nobody reads. */
+  get unread(): boolean {
+    return this.readers.size === 0;
   }
 
   /** Returns how many of the bytes are new. */
@@ -39,6 +40,11 @@ export class Streams {
     const before = this.total(stream);
     this.outputs[stream].take(offset, data);
     return this.total(stream) - before;
+  }
+
+  disconnected(): void {
+    this.outputs[1].disconnected();
+    this.outputs[2].disconnected();
   }
 
   recover(stdoutAcked: number, stderrAcked: number): void {

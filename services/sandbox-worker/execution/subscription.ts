@@ -21,7 +21,7 @@ export interface EventSink {
   /** Takes the buffer over, and gives it back to the pool. */
   output(stream: Stream, offset: number, data: Buffer): void;
   end(): void;
-  fail(error: DomainError): void;
+  fail(error: unknown): void;
 }
 
 /** What a reader may see of an execution. */
@@ -47,7 +47,7 @@ export interface Subscription {
   abandon(stream: Stream): void;
   pump(): void;
   heartbeat(): void;
-  fail(error: DomainError): void;
+  fail(error: unknown): void;
   /** The reader went away. */
   cancel(): void;
 }
@@ -91,7 +91,7 @@ export function createSubscription(
     }
     const to = Math.min(read.to, end);
     const name = stream === 1 ? OutputStream.STDOUT : OutputStream.STDERR;
-    const gap = create(GapSchema, { stream: name, from: BigInt(read.from), to: BigInt(to) });
+    const gap = create(GapSchema, { stream: name, startOffset: BigInt(read.from), endOffset: BigInt(to) });
     sink.event(eventFrame({ case: 'gap', value: gap }));
     cursors[stream] = to;
     return true;
@@ -119,7 +119,16 @@ export function createSubscription(
     execution.unsubscribe(subscription);
   }
 
+  /** Called from timers and sockets, where an error would end the process: one that cannot be read ends this reader alone. */
   function pump(): void {
+    try {
+      readOn();
+    } catch (error) {
+      subscription.fail(error);
+    }
+  }
+
+  function readOn(): void {
     if (done) return;
     if (execution.refusal !== undefined) {
       subscription.fail(execution.refusal);

@@ -1,8 +1,9 @@
+import { abortable } from '../../shared/abortable.ts';
 import type { RunEnd } from '../../shared/verdict/outcome.ts';
 import { refusalOf } from '../execution/refusal.ts';
 import { endOf } from '../execution/result.ts';
 import type { CommandOutcome } from './grader.ts';
-import { abortable, type GradingContainer } from './grading-container.ts';
+import type { GradingContainer } from './grading-container.ts';
 import type { GuestCommand, GuestEnd } from './guest-commands.ts';
 
 /** What a shell says of a program that is not there. */

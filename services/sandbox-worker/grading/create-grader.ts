@@ -1,3 +1,4 @@
+import { abortable } from '../../shared/abortable.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
@@ -17,14 +18,14 @@ import { gradeInPlace } from './grade-in-place.ts';
 import { gradeRun, type RunReport } from './grade-run.ts';
 import type { Graded, Grader, GradingOrder, StoredSubmission } from './grader.ts';
 import { createGradingCommands } from './grading-commands.ts';
-import { abortable, type GradingContainers } from './grading-container.ts';
+import type { GradingContainers } from './grading-container.ts';
 import { joinOutputs } from './kept-output.ts';
 import { createPhaseClock, type PhaseClock } from './phase-clock.ts';
 import { type ReadyContainer, type RunContext, readyContainer } from './ready-container.ts';
 import { sampleProblemOf } from './sample-problem.ts';
 
 export interface GraderDeps {
-  readonly engine: Pick<Engine, 'image' | 'capabilities'>;
+  readonly engine: Pick<Engine, 'image' | 'copyImage' | 'capabilities'>;
   readonly containers: GradingContainers;
   readonly manifests: Manifests;
   readonly threads: SubmissionThreads;
@@ -47,8 +48,10 @@ export interface WorkerGrader extends Grader {
 export function createGrader(deps: GraderDeps): WorkerGrader {
   const behind = new Set<Promise<void>>();
   const follow = (removal: Promise<void>): void => {
-    behind.add(removal);
-    void removal.finally(() => behind.delete(removal));
+    const followed = removal
+      .catch((error: unknown) => deps.log.error({ err: error }, 'a grading container is left for the next sweep'))
+      .finally(() => behind.delete(followed));
+    behind.add(followed);
   };
   return {
     async settled() {
@@ -63,6 +66,7 @@ export function createGrader(deps: GraderDeps): WorkerGrader {
       const image = await abortable(order.signal, deps.engine.image(order.image));
       // Made with the image; where it was lost it takes seconds, which a cancel need not wait for.
       await clock.time('manifest', () => abortable(order.signal, deps.manifests.of(image.id)));
+      await clock.time('copy', () => abortable(order.signal, deps.engine.copyImage(image.id)));
       const removals: Promise<void>[] = [];
       const context = contextOf(deps, order, image, clock, removals);
       try {
@@ -113,13 +117,15 @@ function contextOf(
     apply(place, assurance) {
       const whole = assurance === 'FORK';
       const { digest, path } = whole ? wholeOf(order) : order.submission;
-      const how = { opened: assurance !== 'ISOLATED', limited: limitedDisk };
+      const how = { opened: assurance !== 'ISOLATED', limited: limitedDisk, project: order.project };
       return applier(path).apply(digest, { imageId: image.id, ...place }, { ...rules, whole }, how);
     },
     async lookAtProtected(container, assurance) {
       if (rules.restore.length === 0 && rules.forbid.length === 0) return undefined;
       const whole = assurance === 'FORK';
-      return container.whileStill((layer) => findTouched({ manifests, threads }, layer, { ...rules, whole }));
+      return container.whileStill((layer) =>
+        findTouched({ manifests, threads, project: order.project }, layer, { ...rules, whole }),
+      );
     },
     discard(container) {
       const failed = (error: unknown) => log.error({ container: container.id, err: error }, 'left for the next sweep');
@@ -150,6 +156,7 @@ async function gradeRuns(context: RunContext, plans: readonly PlannedRun[]): Pro
     for (const [index, plan] of plans.entries()) {
       const ready: ReadyContainer | undefined = await (coming ?? makeReady(plan));
       coming = undefined;
+      if (ready?.kind === 'ready') await stopListeners(context, ready);
       const began = (): void => {
         const next = plans[index + 1];
         if (next !== undefined) coming = makeReady(next);
@@ -164,6 +171,16 @@ async function gradeRuns(context: RunContext, plans: readonly PlannedRun[]): Pro
     // One that nobody needs any more, since the runs ended early.
     const unused = await (coming as Promise<ReadyContainer> | undefined)?.catch(() => undefined);
     if (unused?.kind === 'ready') context.discard(unused.container);
+  }
+}
+
+/** If the sessions cannot be paused nothing is run, and the container goes. */
+async function stopListeners(context: RunContext, { container }: Extract<ReadyContainer, { kind: 'ready' }>) {
+  try {
+    await context.order.pauseSessions?.();
+  } catch (error) {
+    context.discard(container);
+    throw error;
   }
 }
 

@@ -17,9 +17,9 @@ export async function gradeInPlace(context: RunContext, plan: PlannedRun): Promi
 
 async function runIn(place: SessionPlace, context: RunContext, plan: PlannedRun): Promise<RunReport> {
   const { order, clock, commands, reader } = context;
-  const { merged, upper } = place;
+  const { merged, ids, upper } = place;
   try {
-    await clock.time('apply', () => placeGraderFiles({ merged }, order.sample));
+    await clock.time('apply', () => placeGraderFiles({ merged, ids }, order.sample));
   } catch (error) {
     if (!context.limitedDisk || !isFull(error)) throw error;
     const message = "the session's disk is full, so the tests do not fit";

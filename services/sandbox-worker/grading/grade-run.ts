@@ -1,3 +1,4 @@
+import { abortable } from '../../shared/abortable.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { PlannedRun } from '../../shared/sample/run-plan.ts';
 import type { RunOutcome } from '../../shared/verdict/outcome.ts';
@@ -6,7 +7,7 @@ import type { InvalidFinding } from '../submission/rules.ts';
 import { type Finished, runToEnd } from './command-outcome.ts';
 import type { GradedRun } from './grader.ts';
 import type { GradingCommands } from './grading-commands.ts';
-import { abortable, type GradingContainer } from './grading-container.ts';
+import type { GradingContainer } from './grading-container.ts';
 import type { ReadyContainer, RunContext } from './ready-container.ts';
 import { readReports } from './run-reports.ts';
 import { type Unstarted, unstartedCommand } from './unstarted-command.ts';

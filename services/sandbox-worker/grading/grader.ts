@@ -15,12 +15,16 @@ export interface Grader {
 export interface GradingOrder {
   /** Containers are labelled by it, so that a sweep finds what a dead worker left. */
   readonly verificationId: string;
+  /** Whose verification it is: projects take turns. */
+  readonly project?: string;
   readonly sample: SampleFolder;
   /** The id of the sample's image, built and pristine. */
   readonly image: string;
   readonly submission: StoredSubmission;
   /** The session itself, for runs at SHARED; without it such a run rejects with SessionGone. */
   readonly session?: InPlaceSession | undefined;
+  /** Resolves when the sessions stand still that must not hear the grading; called before anything of the submission runs. */
+  pauseSessions?(): Promise<void>;
   /** Aborted: everything is killed and removed, then grade() rejects with the signal's reason. */
   readonly signal: AbortSignal;
   /** Told when a phase begins; a verification with several runs goes through them once for each. */

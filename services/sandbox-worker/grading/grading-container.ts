@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { abortable } from '../../shared/abortable.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { openContainerUsage } from '../cgroup/container-usage.ts';
@@ -27,6 +28,8 @@ export interface ContainerOrder {
   readonly limits: ContainerLimits;
   /** None while nobody knows what it will be used for. */
   readonly verificationId: string | undefined;
+  /** Who waits for it: projects take turns. */
+  readonly project?: string | undefined;
   readonly background: boolean;
 }
 
@@ -80,6 +83,7 @@ export function createGradingContainers({ engine, slots, installation, log }: Gr
     engine.create({
       name: `assay-grading-${slot.name}`,
       imageId: order.imageId,
+      ...(order.project === undefined ? {} : { project: order.project }),
       labels: {
         [installationLabel]: installation,
         [kindLabel]: gradingKind,
@@ -91,6 +95,7 @@ export function createGradingContainers({ engine, slots, installation, log }: Gr
       diskDirectory: slot.diskDirectory,
       limits: order.limits,
       rootGuest: true,
+      copiedImage: true,
       background: order.background,
     });
 
@@ -140,7 +145,7 @@ function grading(
   freed: () => void,
 ): GradingContainer {
   let running: RunningContainer | undefined;
-  let merged = '';
+  let root: Pick<ContainerLayer, 'merged' | 'ids'> = { merged: '' };
   let usage: (() => ExecutionUsage) | undefined;
   let removal: Promise<void> | undefined;
   const removeAll = async (): Promise<void> => {
@@ -166,7 +171,7 @@ function grading(
     },
     get place() {
       if (archived !== undefined) return { archived, staged: join(slot.stagingDirectory, 'submission.tar') };
-      return running === undefined ? { upper: container.upper } : { merged };
+      return running === undefined ? { upper: container.upper } : root;
     },
     get upper() {
       return container.upper;
@@ -178,7 +183,9 @@ function grading(
     start,
     async startEmpty() {
       await start();
-      if (archived === undefined) merged = (await engine.layer(container.id)).merged;
+      if (archived !== undefined) return;
+      const { merged, ids } = await engine.layer(container.id);
+      root = { merged, ids };
     },
     async connect(signal) {
       const late = AbortSignal.timeout(guestTimeoutMs);
@@ -206,20 +213,4 @@ function grading(
       return removal;
     },
   };
-}
-
-/** The promise, unless the signal is aborted first: then its reason is thrown. */
-export async function abortable<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
-  // Nobody hears how it ends once this has thrown.
-  promise.catch(() => {});
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  aborted.promise.catch(() => {});
-  const abort = (): void => aborted.reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([promise, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
 }

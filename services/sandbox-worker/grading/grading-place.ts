@@ -1,4 +1,5 @@
-import { grader, graderDirectory, sessionUser } from '../docker/container-options.ts';
+import { graderDirectory } from '../docker/container-options.ts';
+import { grader, sessionUser } from '../docker/container-users.ts';
 
 /** Whoever runs what comes from the submission. */
 export const agentUser = { uid: sessionUser.uid, gid: sessionUser.gid } as const;

@@ -57,7 +57,10 @@ export function createGradingPool({ containers, size, log }: GradingPoolDeps): G
 
   const touch = (order: ContainerOrder): Kind => {
     const key = JSON.stringify([order.imageId, order.limits]);
-    const kind = kinds.get(key) ?? { order: { ...order, verificationId: undefined, background: true }, waiting: [] };
+    const kind = kinds.get(key) ?? {
+      order: { ...order, verificationId: undefined, project: undefined, background: true },
+      waiting: [],
+    };
     kinds.delete(key);
     kinds.set(key, kind);
     for (const [oldest, { waiting }] of kinds) {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, copyFileSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { placeProgram } from '../sandbox/placed-program.ts';
 
 /** A grading container's directory on the host. `run` is mounted read-only in the container. */
 export interface GradingSlot {
@@ -38,8 +39,8 @@ export function createGradingSlots(deps: GradingSlotDeps): GradingSlots {
       const directory = join(root, name);
       const runDirectory = join(directory, 'run');
       mkdirSync(join(runDirectory, 'lib'), { recursive: true });
-      place(deps.guestPath, join(runDirectory, 'guest'));
-      place(deps.isolatedPath, join(runDirectory, 'isolated'));
+      placeProgram(deps.guestPath, join(runDirectory, 'guest'));
+      placeProgram(deps.isolatedPath, join(runDirectory, 'isolated'));
       for (const file of readdirSync(deps.libraryPath)) {
         const placed = join(runDirectory, 'lib', file);
         copyFileSync(join(deps.libraryPath, file), placed);
@@ -56,13 +57,4 @@ export function createGradingSlots(deps: GradingSlotDeps): GradingSlots {
       };
     },
   };
-}
-
-/** A link costs nothing; another file system needs a copy. */
-function place(from: string, to: string): void {
-  try {
-    linkSync(from, to);
-  } catch {
-    copyFileSync(from, to);
-  }
 }

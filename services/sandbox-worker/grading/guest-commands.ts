@@ -93,7 +93,7 @@ export async function listenForCommands(socketPath: string, secret: Uint8Array, 
     disconnected: () => fail("the connection to the container's guest broke"),
     violated: (reason) => fail(`the container's guest broke the protocol: ${reason}`),
   };
-  const link = await listenForGuest(socketPath, secret, events, log);
+  const link = await listenForGuest(() => socketPath, secret, events, log);
 
   return {
     ready: ready.promise,

@@ -1,3 +1,4 @@
+import type { HostIds } from '../docker/host-ids.ts';
 import type { Finished } from './command-outcome.ts';
 import type { GuestCommand } from './guest-commands.ts';
 
@@ -16,6 +17,8 @@ export interface InPlaceSession {
 export interface SessionPlace {
   /** Its root as it sees it, in which its processes move. */
   readonly merged: string;
+  /** The owners that `merged` shows. */
+  readonly ids: HostIds | undefined;
   /** What it changed. */
   readonly upper: string;
   /** Runs a command to its end or its deadline, which stands still while the session does, and ends all that it started. */

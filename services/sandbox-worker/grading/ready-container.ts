@@ -43,9 +43,9 @@ export async function readyContainer(
   empty = false,
 ): Promise<ReadyContainer> {
   const { order, clock, containers, imageId, limits } = context;
-  const { signal, verificationId } = order;
+  const { signal, verificationId, project } = order;
   signal.throwIfAborted();
-  const wanted = { imageId, limits, verificationId, background: false };
+  const wanted = { imageId, limits, verificationId, project, background: false };
   const container = await clock.time('create', () => containers.create(wanted));
   try {
     signal.throwIfAborted();

@@ -1,9 +1,9 @@
+import { abortable } from '../../shared/abortable.ts';
 import type { PlannedRun } from '../../shared/sample/run-plan.ts';
 import type { RunEnd, RunOutcome } from '../../shared/verdict/outcome.ts';
 import { exitStatusRow } from '../report/exit-status.ts';
 import type { ReportReader } from '../report/report-reader.ts';
 import { defaultReportLimits, type TestRow } from '../report/test-row.ts';
-import { abortable } from './grading-container.ts';
 import type { ReportBytes } from './report-folder.ts';
 
 export type ReadReports = Pick<RunOutcome, 'tests' | 'badReports' | 'reward'>;

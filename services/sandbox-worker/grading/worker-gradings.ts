@@ -53,6 +53,7 @@ export function createWorkerGradings(deps: WorkerGradingDeps): WorkerGradings | 
   // Beside the one at the start: a removal can fail, too.
   const sweeping = setInterval(() => {
     containers.sweep().catch((error) => log.warn({ err: error }, 'a sweep of grading containers did not finish'));
+    engine.sweepCopies().catch((error) => log.warn({ err: error }, 'a sweep of copied layers did not finish'));
   }, sweepMs).unref();
   const close = async (): Promise<void> => {
     clearInterval(sweeping);

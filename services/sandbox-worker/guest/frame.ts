@@ -66,8 +66,13 @@ const payloadBytes: Readonly<Record<number, number>> = {
   12: 8,
 };
 
-/** Turns the socket's bytes into calls. Holds at most one header or one control frame; throws GuestViolation. */
-export function createFrameDecoder(frames: GuestFrames): (chunk: Buffer) => void {
+/**
+ * Turns the socket's bytes into calls, at most so many of them, and returns how many bytes that took. Holds at most one
+ * header or one control frame; throws GuestViolation.
+ */
+export type FrameDecoder = (chunk: Buffer, calls?: number) => number;
+
+export function createFrameDecoder(frames: GuestFrames): FrameDecoder {
   const held = Buffer.alloc(headerBytes + controlLimit);
   let heldBytes = 0;
   /** Bytes of the current OUTPUT frame still to come, once its header and offset were read. */
@@ -91,10 +96,11 @@ export function createFrameDecoder(frames: GuestFrames): (chunk: Buffer) => void
     return headerBytes + bytes;
   }
 
-  return (chunk) => {
+  return (chunk, calls = Number.POSITIVE_INFINITY) => {
     let at = 0;
-    while (at < chunk.length) {
+    for (let left = calls; left > 0 && at < chunk.length; ) {
       if (outputLeft > 0) {
+        left--;
         const piece = chunk.subarray(at, at + outputLeft);
         at += piece.length;
         outputLeft -= piece.length;
@@ -115,9 +121,11 @@ export function createFrameDecoder(frames: GuestFrames): (chunk: Buffer) => void
         outputStream = readStream(held[5] as number);
         outputOffset = readOffset(held, headerBytes);
       } else {
+        left--;
         deliver(held, frames);
       }
     }
+    return at;
   };
 }
 

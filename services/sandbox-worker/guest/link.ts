@@ -1,12 +1,16 @@
 import { timingSafeEqual } from 'node:crypto';
-import { chmodSync, rmSync } from 'node:fs';
-import { createServer, type Server, Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { Logger } from '../../shared/log.ts';
-import { createFrameDecoder, type GuestFrames, GuestViolation, welcome } from './frame.ts';
+import { createFrameDecoder, type FrameDecoder, type GuestFrames, GuestViolation, welcome } from './frame.ts';
+import { createGuestListener } from './guest-listener.ts';
 
-const unprovenLimit = 8;
+/** Connections that have not shown the secret. A guest shows it at once, so the rest of the time it has is spent by others. */
+const unprovenLimit = 32;
+const undisturbedMs = 100;
 const helloTimeoutMs = 2_000;
 const readBufferBytes = 262_144;
+/** The frames of a command take about a tenth of a millisecond each. */
+const framesPerTurn = 8;
 /** A guest that lets this much pile up does not read its socket. */
 const unreadLimitBytes = 16 * 1_048_576;
 /** How long nobody is listened to after an error of our own, so that a guest that repeats itself does not keep us busy. */
@@ -28,27 +32,35 @@ export interface GuestLink {
   readonly connected: boolean;
   /** Sends a frame if a guest is connected. What is lost with a connection is said again after the next. */
   send(frame: Buffer): void;
+  /** Drops the connection, because what was done with it failed here: the guest connects again and repeats what it knows. */
+  restart(): void;
   close(): Promise<void>;
 }
 
 /**
  * Listens where the guest will connect. Everything in the sandbox can connect too, so nothing is believed before the
- * secret was seen; strangers only push out the oldest stranger.
+ * secret was seen. Strangers push out the oldest stranger, though not before it had time to show the secret.
  */
 export async function listenForGuest(
-  path: string,
+  path: () => string,
   secret: Uint8Array,
   events: LinkEvents,
   log: Logger,
+  turn: () => Promise<void> | undefined = () => undefined,
 ): Promise<GuestLink> {
-  const unproven = new Set<Socket>();
-  const decoders = new WeakMap<Socket, (chunk: Buffer) => void>();
+  const unproven = new Map<Socket, number>();
+  const decoders = new WeakMap<Socket, FrameDecoder>();
   let guest: Socket | undefined;
   let deafUntil = 0;
+  const listener = createGuestListener(path, accept, log);
 
   function drop(socket: Socket): void {
     unproven.delete(socket);
     socket.destroy();
+  }
+
+  function beDeaf(): void {
+    deafUntil = performance.now() + recoverMs;
   }
 
   function adopt(socket: Socket, highest: bigint): void {
@@ -56,6 +68,8 @@ export async function listenForGuest(
     socket.setTimeout(0);
     const previous = guest;
     guest = socket;
+    listener.shut();
+    for (const stranger of unproven.keys()) drop(stranger);
     if (previous !== undefined) {
       previous.destroy();
       events.disconnected();
@@ -64,14 +78,22 @@ export async function listenForGuest(
     events.connected(highest);
   }
 
+  function hasRoom(now: number): boolean {
+    if (unproven.size < unprovenLimit) return true;
+    const [oldest] = unproven;
+    if (oldest === undefined || now - oldest[1] < undisturbedMs) return false;
+    drop(oldest[0]);
+    return true;
+  }
+
   function accept(accepted: Socket): void {
-    if (performance.now() < deafUntil) {
+    const now = performance.now();
+    if (guest !== undefined || now < deafUntil || !hasRoom(now)) {
       accepted.destroy();
       return;
     }
     const socket = withReadBuffer(accepted, (chunk) => take(socket, chunk));
-    if (unproven.size >= unprovenLimit) drop(unproven.values().next().value as Socket);
-    unproven.add(socket);
+    unproven.set(socket, now);
     socket.setTimeout(helloTimeoutMs, () => drop(socket));
     decoders.set(socket, createFrameDecoder(only(socket)));
     socket.on('error', () => drop(socket));
@@ -79,23 +101,42 @@ export async function listenForGuest(
       unproven.delete(socket);
       if (guest !== socket) return;
       guest = undefined;
+      listener.reopen();
       events.disconnected();
     });
     socket.resume();
   }
 
-  function take(socket: Socket, chunk: Buffer): void {
+  /** Takes a few frames in each of its turns. Returns whether all were taken; the socket is read on when they are. */
+  function take(socket: Socket, chunk: Buffer, granted = false): boolean {
+    let mayGoOn = granted;
+    for (let at = 0; at < chunk.length && !socket.destroyed; mayGoOn = false) {
+      const wait = mayGoOn ? undefined : turn();
+      if (wait !== undefined) {
+        const rest = chunk.subarray(at);
+        void wait.then(() => take(socket, rest, true) && socket.resume());
+        return false;
+      }
+      at += deliver(socket, chunk.subarray(at));
+    }
+    return true;
+  }
+
+  /** Returns how many bytes the frames had. */
+  function deliver(socket: Socket, chunk: Buffer): number {
     try {
-      decoders.get(socket)?.(chunk);
+      const bytes = decoders.get(socket)?.(chunk, framesPerTurn) ?? chunk.length;
       if (guest === socket) events.delivered();
+      return bytes;
     } catch (error) {
       const proven = guest === socket;
       drop(socket);
       if (!(error instanceof GuestViolation)) {
         // A full disk, for one. The guest still has what we could not take, and will say it again.
         log.error({ err: error }, 'a guest frame could not be handled; the guest has to say it again');
-        deafUntil = performance.now() + recoverMs;
+        beDeaf();
       } else if (proven) events.violated(error.message);
+      return chunk.length;
     }
   }
 
@@ -133,11 +174,7 @@ export async function listenForGuest(
     };
   }
 
-  rmSync(path, { force: true });
-  const server = createServer({ pauseOnConnect: true }, accept);
-  await listening(server, path);
-  // The session's user connects; only the sandbox can reach the directory.
-  chmodSync(path, 0o666);
+  await listener.open();
 
   return {
     get connected() {
@@ -155,10 +192,15 @@ export async function listenForGuest(
       drop(guest);
       events.violated('the guest does not read what it is sent');
     },
-    close() {
-      for (const socket of unproven) socket.destroy();
-      guest?.destroy();
-      return new Promise((resolve) => server.close(() => resolve()));
+    restart() {
+      if (guest === undefined) return;
+      beDeaf();
+      drop(guest);
+    },
+    async close() {
+      listener.close();
+      const open = [...unproven.keys(), ...(guest === undefined ? [] : [guest])];
+      await Promise.all(open.map(closed));
     },
   };
 }
@@ -167,13 +209,10 @@ function uncork(socket: Socket): void {
   socket.uncork();
 }
 
-function listening(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(path, () => {
-      server.off('error', reject);
-      resolve();
-    });
+function closed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    socket.once('close', () => resolve());
+    socket.destroy();
   });
 }
 
@@ -181,16 +220,14 @@ function listening(server: Server, path: string): Promise<void> {
  * The same connection, read into one buffer for ever: a socket that is accepted allocates for every read, and collecting
  * that costs more than handling it. Node offers the buffer to new sockets only, so the handle moves to one.
  */
-function withReadBuffer(accepted: Socket, take: (chunk: Buffer) => void): Socket {
+function withReadBuffer(accepted: Socket, take: (chunk: Buffer) => boolean): Socket {
   const holder = accepted as Socket & { _handle: object | null };
   const handle = holder._handle;
   holder._handle = null;
   // Without its handle it is an empty shell, which the server would count as open.
   accepted.destroy();
   const buffer = Buffer.allocUnsafeSlow(readBufferBytes);
-  const callback = (bytes: number) => {
-    take(buffer.subarray(0, bytes));
-    return true;
-  };
+  // Where it returns false nothing is read, and so the buffer stays as it is, until the socket is resumed.
+  const callback = (bytes: number) => take(buffer.subarray(0, bytes));
   return new Socket({ handle, onread: { buffer, callback } } as ConstructorParameters<typeof Socket>[0]);
 }

@@ -1,8 +1,8 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import type { JournalRecord } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { OutputStream } from '../../../gen/assay/v1/execution_pb.js';
 import { type SessionEvent, SessionEventSchema } from '../../../gen/assay/v1/session_pb.js';
-import type { JournalRecord } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { Stream } from '../guest/frame.ts';
 import { formatCursor, type LogCursor } from './log-cursor.ts';
 
@@ -70,7 +70,7 @@ export function gapOf(
   const name = stream === 1 ? OutputStream.STDOUT : OutputStream.STDERR;
   return ofExecution(execution, timeMs, {
     case: 'gap',
-    value: { stream: name, from: BigInt(gap.from), to: BigInt(gap.to) },
+    value: { stream: name, startOffset: BigInt(gap.from), endOffset: BigInt(gap.to) },
   });
 }
 

@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { fromBinary } from '@bufbuild/protobuf';
+import { JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import type { SessionEvent } from '../../../gen/assay/v1/session_pb.js';
-import { JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { type JournalEntry, readJournal } from '../execution/journal-reader.ts';
 import type { Spool } from '../execution/spool.ts';
 import type { Stream } from '../guest/frame.ts';
@@ -46,7 +46,7 @@ export interface LogReader {
 }
 
 /** How many records may pass without a word before others get to run. */
-const silentRecords = 256;
+const silentRecords = 16;
 
 interface Gap {
   readonly execution: ReadableExecution;

@@ -1,13 +1,12 @@
-import { setImmediate as letOthersRun } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import {
   type SessionEvent,
   SessionEventSchema,
   SessionState,
   type VerificationChanged,
 } from '../../../gen/assay/v1/session_pb.js';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { isFinalWord } from '../../shared/verification/verification-status.ts';
 import type { Journal } from '../execution/journal.ts';
@@ -31,7 +30,12 @@ export interface SessionLog {
   close(error: DomainError): void;
 }
 
-export function createSessionLog(journal: Journal, records: readonly JournalRecord[], source: LogSource): SessionLog {
+export function createSessionLog(
+  journal: Journal,
+  records: readonly JournalRecord[],
+  source: LogSource,
+  turn: () => Promise<void> | undefined = () => undefined,
+): SessionLog {
   const closing = new AbortController();
   let readyTold = records.some(({ record }) => record.case === 'event' && isReady(record.value));
 
@@ -73,8 +77,9 @@ export function createSessionLog(journal: Journal, records: readonly JournalReco
     for (let quietSince = performance.now(); !signal.aborted; ) {
       const { size } = journal;
       for (const event of reader.read(size)) {
-        if (event === undefined) await letOthersRun();
-        else yield event;
+        if (event !== undefined) yield event;
+        const wait = turn();
+        if (wait !== undefined) await wait;
         // Nothing may be read once the descriptor is closed.
         if (signal.aborted) return;
         quietSince = performance.now();
@@ -95,8 +100,9 @@ export function createSessionLog(journal: Journal, records: readonly JournalReco
   async function* readTo(end: number, reader: LogReader, signal: AbortSignal): AsyncGenerator<SessionEvent, void> {
     while (!signal.aborted && reader.cursor.position < end) {
       for (const event of reader.read(end)) {
-        if (event === undefined) await letOthersRun();
-        else yield event;
+        if (event !== undefined) yield event;
+        const wait = turn();
+        if (wait !== undefined) await wait;
         if (signal.aborted) return;
       }
       if (reader.cursor.position < end) await grown(journal.size, againMs, signal);

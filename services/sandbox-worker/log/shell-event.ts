@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { type SessionEvent, SessionEventSchema, ShellChange } from '../../../gen/assay/v1/session_pb.js';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 
 /** What the session's log has of a shell, so that nothing is told twice when a guest repeats it. */
 export interface ToldOfShell {

@@ -10,7 +10,9 @@ import { createLogReader, type LogSource, type ReadableExecution } from './log-r
 export interface CompleteLog extends LogSource {
   /** How much of the journal there is. */
   readonly size: number;
-  readonly executions: readonly ReadableExecution[];
+  readonly executionCount: number;
+  /** What each output stream takes of the disk. */
+  heldBytes(): Iterable<number>;
 }
 
 /** What was run is shortened to no less than this when there is very much of it. */
@@ -21,9 +23,13 @@ const leastSummaryBytes = 128;
  * `limitBytes` is left out where it hurts least: every stream keeps the same share at most, half of it from the beginning
  * and half from the end, and a gap tells what is missing. What is left can still be much; past twice the limit it ends.
  */
-export async function* writeTranscript(log: CompleteLog, limitBytes: number): AsyncGenerator<Uint8Array, void> {
-  const shareBytes = fairShare(heldBytes(log.executions), limitBytes);
-  const summaryBytes = Math.max(leastSummaryBytes, Math.floor(limitBytes / 8 / Math.max(1, log.executions.length)));
+export async function* writeTranscript(
+  log: CompleteLog,
+  limitBytes: number,
+  turn: () => Promise<void> | undefined = () => undefined,
+): AsyncGenerator<Uint8Array, void> {
+  const shareBytes = fairShare(log.heldBytes(), limitBytes);
+  const summaryBytes = Math.max(leastSummaryBytes, Math.floor(limitBytes / 8 / Math.max(1, log.executionCount)));
   const reader = createLogReader(log, {
     cursor: logStart,
     withoutOutput: false,
@@ -34,6 +40,8 @@ export async function* writeTranscript(log: CompleteLog, limitBytes: number): As
   let written = 0;
   try {
     for (const event of reader.read(log.size)) {
+      const wait = turn();
+      if (wait !== undefined) await wait;
       if (event === undefined) continue;
       const bytes = sizeDelimitedEncode(SessionEventSchema, shortened(event, summaryBytes));
       written += bytes.length;
@@ -48,13 +56,11 @@ export async function* writeTranscript(log: CompleteLog, limitBytes: number): As
   }
 }
 
-function* heldBytes(executions: Iterable<ReadableExecution>): Generator<number> {
-  for (const execution of executions) {
-    for (const stream of [1, 2] as const) {
-      const { held } = execution.spool(stream);
-      if (held > 0) yield held;
-    }
-  }
+/** How long the transcript will be, about: the output, and an event for each record. Not less in most cases. */
+export function transcriptBytes(log: CompleteLog, limitBytes: number): number {
+  let output = 0;
+  for (const held of log.heldBytes()) output += held;
+  return Math.min(2 * limitBytes, Math.min(output, limitBytes) + 2 * log.size);
 }
 
 /** The largest share so that everybody's part, what they have or the share, stays within the limit together. */

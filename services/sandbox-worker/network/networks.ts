@@ -1,4 +1,4 @@
-import { type Network, NetworkMode } from '../../../gen/assay/v1/session_pb.js';
+import { type Network, NetworkMode } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { type HostPattern, parseHostPattern } from '../../shared/host-pattern.ts';
 import type { Logger } from '../../shared/log.ts';

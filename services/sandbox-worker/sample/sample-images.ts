@@ -6,6 +6,7 @@ import { digestOf } from '../../shared/sample/digest.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { BuildStepError } from '../docker/image-builder.ts';
 import { createSemaphore } from '../docker/semaphore.ts';
+import type { Admission } from '../host/admission.ts';
 import { FetchError } from '../image/fetch-source.ts';
 import type { Manifests } from '../submission/manifests.ts';
 import { createBuildLog, keepBuildLog } from './build-log.ts';
@@ -39,6 +40,7 @@ export interface SampleImagesDeps extends Omit<ImageBuildDeps, 'directory'> {
   /** Builds at one time; the others wait. */
   readonly builds: number;
   readonly buildMs: number;
+  readonly admission: Pick<Admission, 'checkWork'>;
   readonly log: Logger;
 }
 
@@ -82,6 +84,7 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
     shared.signal.throwIfAborted();
     const found = await find(tag);
     if (found !== undefined) return found;
+    deps.admission.checkWork();
     const kept = createBuildLog();
     const said = (step: BuildStep, line: string): void => {
       kept.add(line);

@@ -1,5 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { TranscriptState } from '../../../gen/assay/v1/session_pb.js';
 import type { LossReason, TranscriptOutcome } from '../../shared/session-state.ts';
 import type { Archive } from '../log/archive.ts';
@@ -14,6 +14,9 @@ export interface BurialDeps {
   readonly archive: Archive;
   readonly slots: Slots;
 }
+
+/** Who ends a session waits no longer than this for its transcript; the caretaker stores it later. */
+const endingMs = 20_000;
 
 export type Ending = { type: 'closed' } | { type: 'lost'; reason: LossReason; message: string };
 
@@ -36,7 +39,7 @@ export function createBurial({ maker, records, archive, slots }: BurialDeps): Bu
 
   async function archived(sandbox: Sandbox): Promise<TranscriptOutcome> {
     const { project, sessionId } = sandbox;
-    return archive.keep(project, sessionId, Date.now(), sandbox.completeLog());
+    return archive.keep({ project, sessionId, endedMs: Date.now(), open: () => sandbox.completeLog() }, endingMs);
   }
 
   return {
@@ -60,11 +63,10 @@ export function createBurial({ maker, records, archive, slots }: BurialDeps): Bu
       if (session === undefined) return;
       const { sessionId, endTime } = session;
       const slot = slots.open(sessionId);
-      const remains = maker.remains(slot, 'the sandbox was gone when its worker came back');
+      const open = () => maker.remains(slot, 'the sandbox was gone when its worker came back');
       const endedMs = endTime === undefined ? Date.now() : timestampMs(endTime);
-      const transcript = await (remains === undefined
-        ? archive.find(project, sessionId)
-        : archive.keep(project, sessionId, endedMs, remains));
+      const ended = { project, sessionId, endedMs, open };
+      const transcript = await (end === undefined ? archive.keep(ended) : archive.keep(ended, endingMs));
       const event = end === undefined ? { type: 'transcript' as const } : { ...end, atMs: Date.now() };
       await records.put(project, sessionId, { ...event, transcript });
       removeSlot(slot, transcript);

@@ -1,12 +1,14 @@
-import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
-import { type Session, SessionState, TranscriptState } from '../../../gen/assay/v1/session_pb.js';
+import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
+import { SessionState, TranscriptState } from '../../../gen/assay/v1/session_pb.js';
 import type { Logger } from '../../shared/log.ts';
-import { isTerminal } from '../../shared/session-state.ts';
+import { isOver, isTerminal } from '../../shared/session-state.ts';
 import type { ContainerSummary, Engine } from '../docker/engine.ts';
 import { gradingKind, kindLabel } from '../grading/grading-container.ts';
 import { ownersOf } from './container-owner.ts';
+import { createDueSessions } from './due-sessions.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import { createRemoval } from './removal.ts';
+import type { Sandbox } from './sandbox.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import type { Slots } from './slot.ts';
 import type { WarmPool } from './warm-pool.ts';
@@ -39,14 +41,41 @@ export interface Caretaker {
 export function createCaretaker(deps: CaretakerDeps): Caretaker {
   const { engine, sandboxes, pool, records, slots, installation, log } = deps;
   const remove = createRemoval(engine);
+  const due = createDueSessions({ sandboxes, records, slots, now: () => performance.now() });
   const timers: NodeJS.Timeout[] = [];
   let watch: { close(): void } | undefined;
   let sweeping: Promise<void> | undefined;
 
+  /** At the start nothing is known of the records of this worker, so all are read. */
   async function reconcile(): Promise<void> {
-    const before = [...sandboxes.live];
     const mine = await records.mine();
-    const containers = (await engine.list(installation)).filter(({ labels }) => labels[kindLabel] !== gradingKind);
+    await bringIntoStep(mine, await listed(), slots.list());
+  }
+
+  /**
+   * Of directories that have a sandbox now the records are not read, so they are left alone, also if that ends meanwhile: its
+   * log may have to wait there for the archive.
+   */
+  async function reconcileDue(): Promise<void> {
+    const doubtful = [...sandboxes.doubtful];
+    const directories = slots.list().filter((name) => !sandboxes.holds(name) && !pool.holds(name));
+    const containers = await listed();
+    await bringIntoStep(await due.find(containers, directories), containers, directories);
+    for (const sandbox of doubtful) {
+      await tried({ session_id: sandbox.sessionId }, () => sandboxes.dropUnrecorded(sandbox));
+    }
+  }
+
+  async function listed(): Promise<ContainerSummary[]> {
+    return (await engine.list(installation)).filter(({ labels }) => labels[kindLabel] !== gradingKind);
+  }
+
+  async function bringIntoStep(
+    mine: SessionRecord[],
+    containers: ContainerSummary[],
+    directories: string[],
+  ): Promise<void> {
+    due.leave(mine);
     await wakeForgotten(containers);
     const owners = ownersOf(containers, sandboxes.live, slots);
     const bySession = new Map([...owners].map(([container, owner]) => [owner, container]));
@@ -63,13 +92,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     await Promise.all(taking);
     for (const record of mine) if (isUnarchived(record)) archive(record);
     // What could just now not be taken up would take as long again.
-    await removeUnowned(new Map([...owners].filter(([, owner]) => !stuck.has(owner))), mine);
-    // One whose record could not be written when it left the warm pool; the store has answered since.
-    const recorded = new Set(mine.map(({ session }) => session?.sessionId));
-    for (const sandbox of before) {
-      const { sessionId } = sandbox;
-      if (!recorded.has(sessionId)) await tried({ session_id: sessionId }, () => sandboxes.dropUnrecorded(sandbox));
-    }
+    await removeUnowned(new Map([...owners].filter(([, owner]) => !stuck.has(owner))), mine, directories);
   }
 
   /** What cannot be done now is left for the next sweep, and holds up neither the rest nor the worker. */
@@ -100,7 +123,9 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       return;
     }
     const alive = container !== undefined && (container.state === 'running' || container.state === 'paused');
-    if (session.state === SessionState.CREATING && !alive) {
+    // A worker that died while the engine started it left a guest that waits for its user ids, and for nobody.
+    const made = alive && (session.state !== SessionState.CREATING || (await engine.isStarted(container.id)));
+    if (session.state === SessionState.CREATING && !made) {
       if (container !== undefined) await remove(container.id);
       const created = sandboxes.create(project, sessionId);
       // Building a sample's image may take minutes; nobody waits for that here.
@@ -149,7 +174,11 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   }
 
   /** Whatever carries our label, or lies in our directory, and has no sandbox by now. The records were read before. */
-  async function removeUnowned(owners: ReadonlyMap<ContainerSummary, string>, mine: SessionRecord[]): Promise<void> {
+  async function removeUnowned(
+    owners: ReadonlyMap<ContainerSummary, string>,
+    mine: SessionRecord[],
+    directories: string[],
+  ): Promise<void> {
     const removing = [...owners].map(async ([{ id }, owner]) => {
       if (sandboxes.holds(owner) || pool.holds(owner)) return;
       log.warn({ container: id }, 'removing a container that no session owns');
@@ -159,7 +188,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     const owned = new Set(owners.values());
     // One that ended since the records were read may still need its directory.
     for (const { session } of mine) if (session !== undefined && !isOver(session)) owned.add(session.sessionId);
-    for (const name of slots.list()) {
+    for (const name of directories) {
       if (sandboxes.holds(name) || pool.holds(name) || owned.has(name)) continue;
       await tried({ slot: name }, () => slots.open(name).remove());
     }
@@ -175,21 +204,43 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
         now >= sandbox.expireMs
           ? { reason: 'TTL_EXPIRED', message: 'its time to live was up' }
           : { reason: 'IDLE_TIMEOUT', message: 'it was idle for its idle timeout' };
+      const { expireMs, idleMs } = sandbox;
       // Once is enough: closing takes longer than the next look.
-      sandbox.expireMs = Number.POSITIVE_INFINITY;
-      sandbox.idleMs = undefined;
-      sandboxes.close(sandbox.project, sandbox.sessionId, why).catch((error) => {
+      rest(sandbox);
+      closeUnlessChanged(sandbox, { expireMs, idleMs }, why).catch((error) => {
         log.error({ session_id: sandbox.sessionId, err: error }, 'a session whose time was up could not be closed');
         sandbox.expireMs = now;
       });
     }
   }
 
+  function rest(sandbox: Sandbox): void {
+    sandbox.expireMs = Number.POSITIVE_INFINITY;
+    sandbox.idleMs = undefined;
+  }
+
+  /** A change of its times is recorded first, and whoever wrote it may not have reached this worker. */
+  async function closeUnlessChanged(
+    sandbox: Sandbox,
+    { expireMs, idleMs }: Pick<Sandbox, 'expireMs' | 'idleMs'>,
+    why: { reason: string; message: string },
+  ): Promise<void> {
+    const { project, sessionId } = sandbox;
+    await sandboxes.refresh(project, sessionId).catch((error) => {
+      log.warn({ session_id: sessionId, err: error }, 'the record of a session whose time is up could not be read');
+    });
+    const isRead = sandbox.expireMs !== Number.POSITIVE_INFINITY;
+    if (isRead && (sandbox.expireMs !== expireMs || sandbox.idleMs !== idleMs)) return;
+    rest(sandbox);
+    await sandboxes.close(project, sessionId, why);
+  }
+
   function sweep(): void {
     // One that waits for a container to go may take longer than the time between two.
     sweeping ??= records
       .settle()
-      .then(reconcile)
+      .catch((error) => log.warn({ err: error }, 'a session record is still owed'))
+      .then(reconcileDue)
       .then(pool.fill)
       .catch((error) => log.warn({ err: error }, 'a sweep did not finish; the next one goes on'))
       .finally(() => {
@@ -236,11 +287,6 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       await sweeping;
     },
   };
-}
-
-/** Whether nothing is left to be done for it. */
-function isOver({ state, transcriptState }: Session): boolean {
-  return isTerminal(state) && transcriptState !== TranscriptState.PENDING;
 }
 
 function isAlive(container: ContainerSummary): boolean {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
-import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { SandboxFileSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import { openMemoryKills } from '../cgroup/container-usage.ts';
 import type { ExecutionCgroups } from '../cgroup/execution-cgroup.ts';
@@ -80,6 +80,7 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
       const container = await engine.run({
         name: `assay-${plan.name}`,
         imageId: plan.image.id,
+        project: plan.project,
         labels: plan.labels,
         secretHex: Buffer.from(file.secret).toString('hex'),
         slotDirectory: slot.runDirectory,
@@ -108,7 +109,7 @@ export function createSandboxMaker({ engine, cgroups, slots, limits, log }: Sand
     async end(sandbox, message) {
       sandbox.executions.lose(message);
       await sandbox.release();
-      if (sandbox.file.containerId !== '') await engine.remove(sandbox.file.containerId);
+      if (sandbox.file.containerId !== '') await engine.remove(sandbox.file.containerId, sandbox.project);
     },
     async discard(sandbox, message) {
       await maker.end(sandbox, message);

@@ -1,17 +1,20 @@
 import { existsSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
-import { type ResourceLimits, ResourceLimitsSchema } from '../../../gen/assay/v1/session_pb.js';
-import type { JournalRecord, SandboxFile } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { JournalRecord, SandboxFile } from '../../../gen/assay/internal/v1/journal_pb.js';
+import { type ResourceLimits, ResourceLimitsSchema } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Tracing } from '../../shared/tracing.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { MemoryKills } from '../cgroup/container-usage.ts';
 import type { ContainerCgroups } from '../cgroup/execution-cgroup.ts';
+import type { EndedMemory } from '../execution/ended-memory.ts';
 import type { ExecutionHost } from '../execution/execution-spec.ts';
 import { createExecutions, type ExecutionLimits, type Executions } from '../execution/executions.ts';
-import { type Journal, openJournal } from '../execution/journal.ts';
+import { type Journal, openJournal, type StoredRecord } from '../execution/journal.ts';
 import type { SpoolBudget } from '../execution/spool-budget.ts';
 import type { UnreadPace } from '../execution/unread-pace.ts';
+import { createFailureBoundary } from '../failure-boundary.ts';
 import { type GuestLink, listenForGuest } from '../guest/link.ts';
 import { createSessionLog, type SessionLog } from '../log/session-log.ts';
 import type { CompleteLog } from '../log/transcript.ts';
@@ -23,9 +26,20 @@ export interface SandboxLimits extends ExecutionLimits {
   readonly keptBytes: number;
   /** What all of them share of the disk for output. */
   readonly budget: SpoolBudget;
+  readonly memory: EndedMemory;
   readonly pace: UnreadPace;
   readonly meter: Meter;
+  /** The event loop, between projects. */
+  readonly shares: WorkShares;
   readonly tracing: Tracing | undefined;
+}
+
+/** Why a worker pauses a session on its own account, in a word of its record. */
+export const holdReasons = ['DISK_PRESSURE', 'GRADING'] as const;
+
+export interface Hold {
+  readonly reason: (typeof holdReasons)[number];
+  readonly message: string;
 }
 
 /** One live sandbox: a container, its guest and its executions. */
@@ -43,6 +57,8 @@ export interface Sandbox {
   violated: (reason: string) => void;
   /** Frozen: nothing in it runs, and no timeout does. */
   paused: boolean;
+  /** Why it is paused, if the worker has paused it and not its owner. */
+  held: Hold | undefined;
   /** Frozen for a moment by the worker itself: no timeout runs, but executions are taken and start afterwards. */
   still: boolean;
   /** When it is to be closed, and after how much idleness; both may change. */
@@ -73,11 +89,17 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
   });
   const ready = Promise.withResolvers<void>();
   ready.promise.catch(() => {});
+  const turn = (): Promise<void> | undefined => limits.shares.turn(file.project);
   let link: GuestLink | undefined;
   /** Its guest was here before: with this process, or with the one that made it. */
   let met = file.containerId !== '';
 
-  const executions = executionsOf(slot, file, limits, records, journal, {
+  const events: JournalRecord[] = [];
+  const executions = executionsOf(slot, file, limits, withEvents(records, events), journal, {
+    boundary: createFailureBoundary((error) => {
+      sessionLog.error({ err: error }, 'a callback of the sandbox failed; the guest has to say again what it knows');
+      link?.restart();
+    }),
     send: (frame) => link?.send(frame),
     cgroups: () => sandbox.cgroups,
     memoryKills: () => sandbox.memoryKills?.(),
@@ -95,12 +117,17 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
       return file.sessionId;
     },
     executions,
-    log: createSessionLog(journal, records, {
-      get path() {
-        return slot.journalPath;
+    log: createSessionLog(
+      journal,
+      events,
+      {
+        get path() {
+          return slot.journalPath;
+        },
+        execution: executions.at,
       },
-      execution: executions.at,
-    }),
+      turn,
+    ),
     slot,
     file,
     get connected() {
@@ -108,6 +135,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
     },
     violated: () => {},
     paused: false,
+    held: undefined,
     still: false,
     expireMs: Number.POSITIVE_INFINITY,
     idleMs: undefined,
@@ -128,7 +156,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
   };
 
   link = await listenForGuest(
-    slot.socketPath,
+    () => slot.socketPath,
     file.secret,
     {
       ...executions,
@@ -144,6 +172,7 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
       violated: (reason) => sandbox.violated(reason),
     },
     sessionLog,
+    turn,
   );
   return sandbox;
 }
@@ -152,7 +181,8 @@ export async function openSandbox(slot: Slot, file: SandboxFile, limits: Sandbox
 export function openRemains(slot: Slot, limits: SandboxLimits, message: string): CompleteLog | undefined {
   if (!existsSync(slot.journalPath)) return undefined;
   const { journal, records } = openJournal(slot.journalPath);
-  const wires = { send() {}, cgroups: () => undefined, memoryKills: () => undefined, unplaced() {} };
+  const boundary = createFailureBoundary(() => {});
+  const wires = { boundary, send() {}, cgroups: () => undefined, memoryKills: () => undefined, unplaced() {} };
   const executions = executionsOf(slot, slot.load(), limits, records, journal, wires);
   executions.lose(message);
   journal.close();
@@ -165,7 +195,8 @@ function completeLogOf(slot: Slot, journal: Journal, executions: Executions): Co
     path: slot.journalPath,
     size: journal.size,
     execution: executions.at,
-    executions: executions.list(0n, Number.POSITIVE_INFINITY),
+    executionCount: executions.count,
+    heldBytes: executions.heldBytes,
   };
 }
 
@@ -173,17 +204,22 @@ function executionsOf(
   slot: Slot,
   file: SandboxFile,
   limits: SandboxLimits,
-  records: JournalRecord[],
+  records: Iterable<StoredRecord>,
   journal: Journal,
-  wires: Pick<ExecutionHost, 'send' | 'cgroups' | 'memoryKills' | 'unplaced'>,
+  wires: Pick<ExecutionHost, 'boundary' | 'send' | 'cgroups' | 'memoryKills' | 'unplaced'>,
 ): Executions {
   return createExecutions(
     {
+      get project() {
+        return file.project;
+      },
       get sessionId() {
         return file.sessionId;
       },
       journal,
       budget: limits.budget,
+      memory: limits.memory,
+      journalPath: () => slot.journalPath,
       pace: limits.pace,
       meter: limits.meter,
       tracing: limits.tracing,
@@ -202,6 +238,14 @@ function executionsOf(
     records,
     limits,
   );
+}
+
+/** The records, with what the session's log wants of them put aside as they pass. */
+function* withEvents(records: Iterable<StoredRecord>, events: JournalRecord[]): Generator<StoredRecord, void> {
+  for (const stored of records) {
+    if (stored.entry.record.case === 'event') events.push(stored.entry);
+    yield stored;
+  }
 }
 
 async function within(promise: Promise<void>, timeoutMs: number): Promise<void> {

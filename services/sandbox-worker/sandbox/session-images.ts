@@ -3,6 +3,7 @@ import { SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Engine, SandboxImage } from '../docker/engine.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
+import type { AllowedImages } from './allowed-images.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 
 /** The images that sessions ask for: one by its name, the base image, or that of a sample, which may have to be built. */
@@ -27,9 +28,12 @@ export interface SessionImagesDeps {
   readonly samples: WorkerSamples;
   readonly records: RecordKeeper;
   readonly baseImage: string;
+  /** Of those that sessions ask for by name. */
+  readonly allowed: AllowedImages;
 }
 
-export function createSessionImages({ engine, samples, records, baseImage }: SessionImagesDeps): SessionImages {
+export function createSessionImages(deps: SessionImagesDeps): SessionImages {
+  const { engine, samples, records, baseImage, allowed } = deps;
   const running = new Map<string, { prepared: Promise<unknown>; leaving: AbortController }>();
 
   const ensure = async (project: string, sessionId: string, signal: AbortSignal): Promise<unknown> => {
@@ -57,7 +61,10 @@ export function createSessionImages({ engine, samples, records, baseImage }: Ses
   };
   return {
     nameOf,
-    of: (session) => engine.image(nameOf(session)),
+    async of(session) {
+      if (session.sample === undefined && session.image !== '') allowed(session.image);
+      return engine.image(nameOf(session));
+    },
     prepare(project, sessionId) {
       const known = running.get(sessionId);
       if (known !== undefined) return known.prepared;

@@ -1,18 +1,9 @@
-import {
-  appendFileSync,
-  copyFileSync,
-  linkSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { type SandboxFile, SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type SandboxFile, SandboxFileSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import type { Stream } from '../guest/frame.ts';
+import { placeProgram } from './placed-program.ts';
 
 /** Where the slot's `run` directory is mounted in the sandbox. */
 const mountPoint = '/run/assay';
@@ -95,17 +86,8 @@ export function createSlots(dataDirectory: string, guestPath: string): Slots {
       mkdirSync(join(root, name, 'spool'), { recursive: true, mode: 0o700 });
       mkdirSync(made.diskDirectory, { mode: 0o700 });
       mkdirSync(made.runDirectory, { mode: 0o755 });
-      placeGuest(guestPath, join(made.runDirectory, 'guest'));
+      placeProgram(guestPath, join(made.runDirectory, 'guest'));
       return made;
     },
   };
-}
-
-/** A link costs nothing; another filesystem needs a copy. */
-function placeGuest(from: string, to: string): void {
-  try {
-    linkSync(from, to);
-  } catch {
-    copyFileSync(from, to);
-  }
 }

@@ -1,6 +1,7 @@
 import { typeid } from 'typeid-js';
 import type { Logger } from '../../shared/log.ts';
 import type { ContainerLimits, Engine, SandboxImage } from '../docker/engine.ts';
+import type { Admission } from '../host/admission.ts';
 import { completeLimits, type Sandbox } from './sandbox.ts';
 import type { SandboxMaker, SandboxPlan } from './sandbox-maker.ts';
 
@@ -25,6 +26,7 @@ export interface WarmPoolDeps {
   readonly maker: SandboxMaker;
   /** The labels that every container of the installation has. */
   readonly labels: Readonly<Record<string, string>>;
+  readonly admission: Pick<Admission, 'checkSandbox'>;
   /** Called when the pool has become full, and when it is not full any more. */
   readonly changed: () => void;
   readonly log: Logger;
@@ -43,8 +45,8 @@ export interface WarmPool {
   holds(name: string): boolean;
   /** What a reference was when the pool was last looked at, a few seconds ago. */
   known(reference: string): SandboxImage | undefined;
-  /** One that fits, taken out for ever. Whoever takes it owns it from here on. */
-  take(image: SandboxImage, limits: ContainerLimits): Sandbox | undefined;
+  /** One that fits, taken out for ever, if `others` more are left. Whoever takes it owns it from here on. */
+  take(image: SandboxImage, limits: ContainerLimits, others: number): Sandbox | undefined;
   /** Counts a session that found none. */
   missed(): void;
   /** Drops what does not fit its image any more and makes what is missing, in the background. */
@@ -131,7 +133,10 @@ export function createWarmPool(deps: WarmPoolDeps): WarmPool {
     const image = await engine.image(kind.image);
     images.set(kind.image, image);
     const mine = () => [...ready].filter((sandbox) => fits(sandbox, image.id, kind.limits)).length;
-    while (!drained && mine() < kind.count) await make(kind, image);
+    while (!drained && mine() < kind.count) {
+      deps.admission.checkSandbox({ ...kind.limits, project: '' });
+      await make(kind, image);
+    }
   }
 
   /** An image of that name that was replaced leaves sandboxes that nobody will ask for. */
@@ -175,19 +180,15 @@ export function createWarmPool(deps: WarmPoolDeps): WarmPool {
     },
     holds: (name) => names.has(name),
     known: (reference) => images.get(reference),
-    take(image, limits) {
-      for (const sandbox of ready) {
-        if (!fits(sandbox, image.id, limits)) continue;
-        if (!sandbox.connected) {
-          void discard(sandbox, 'its guest is gone');
-          continue;
-        }
-        release(sandbox);
-        fillLater();
-        hits += 1;
-        return sandbox;
-      }
-      return undefined;
+    take(image, limits, others) {
+      const fitting = [...ready].filter((sandbox) => fits(sandbox, image.id, limits));
+      for (const sandbox of fitting) if (!sandbox.connected) void discard(sandbox, 'its guest is gone');
+      const [sandbox, ...left] = fitting.filter(({ connected }) => connected);
+      if (sandbox === undefined || left.length < others) return undefined;
+      release(sandbox);
+      fillLater();
+      hits += 1;
+      return sandbox;
     },
     missed() {
       misses += 1;

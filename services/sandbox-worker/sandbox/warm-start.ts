@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Session } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -28,12 +28,18 @@ export interface WarmStartDeps {
   readonly defaultLimits: ContainerLimits;
   readonly images: SessionImages;
   readonly environmentFor: (session: Session) => Readonly<Record<string, string>>;
-  readonly hasRoomFor: (sessionId: string) => boolean;
+  readonly hasRoomFor: (sessionId: string, project: string) => boolean;
+  /** Whether the project waits for a container that is being made: then it leaves the last warm sandbox to the others. */
+  readonly waitsForEngine: (project: string) => boolean;
+  /** Whether the project's sessions have to stand still: one that is made for it does so before anybody is told of it. */
+  readonly standsStill: (project: string) => boolean;
   /** Counts the sandbox among those of the worker; from then on the sweep leaves it alone. */
   readonly own: (sandbox: Sandbox, sessionId: string) => void;
   readonly owns: (sandbox: Sandbox) => boolean;
   readonly follow: (sandbox: Sandbox, session: Session) => void;
   readonly discard: (sandbox: Sandbox, message: string) => Promise<void>;
+  /** Has the sweep find out whether the sandbox's session has a record that names this worker. */
+  readonly doubt: (sandbox: Sandbox) => void;
 }
 
 /** Gives a sandbox of the pool to a session and writes its first record, READY. Undefined: nothing happened. */
@@ -42,23 +48,28 @@ export type WarmStart = (record: SessionRecord) => Promise<Stored<SessionRecord>
 export function createWarmStart(deps: WarmStartDeps): WarmStart {
   const { engine, networks, pool, records, log } = deps;
 
-  async function take(session: Session): Promise<{ sandbox: Sandbox; image: SandboxImage } | undefined> {
-    if (!deps.hasRoomFor(session.sessionId)) return undefined;
+  type Taken = { sandbox: Sandbox; image: SandboxImage } | undefined;
+
+  async function take(project: string, session: Session): Promise<Taken> {
+    if (!deps.hasRoomFor(session.sessionId, project)) return undefined;
     networks.check(session.network);
-    const found = await fitting(session);
+    const found = await fitting(project, session);
     if (found === undefined) pool.missed();
     else deps.own(found.sandbox, session.sessionId);
     return found;
   }
 
-  async function fitting(session: Session): Promise<{ sandbox: Sandbox; image: SandboxImage } | undefined> {
+  async function fitting(project: string, session: Session): Promise<Taken> {
     if (pool.size === 0) return undefined;
     // A tag can move, so the engine is asked; not that of a sample, nor that of the base image, which is the operator's.
     const known = session.image === '' ? pool.known(deps.images.nameOf(session)) : undefined;
     // The image of a sample that the pool does not have may have to be built, and that takes long.
     if (known === undefined && session.sample !== undefined) return undefined;
     const image = known ?? (await deps.images.of(session));
-    const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits));
+    // Asked after the engine, which takes its time: no session begins to run after all of the project were paused.
+    if (deps.standsStill(project)) return undefined;
+    const others = deps.waitsForEngine(project) ? 1 : 0;
+    const sandbox = pool.take(image, completeLimits(session.limits, deps.defaultLimits), others);
     return sandbox && { sandbox, image };
   }
 
@@ -80,7 +91,7 @@ export function createWarmStart(deps: WarmStartDeps): WarmStart {
   return async (record) => {
     const { session } = record;
     const began = performance.now();
-    const taken = session === undefined ? undefined : await take(session);
+    const taken = session === undefined ? undefined : await take(record.project, session);
     if (session === undefined || taken === undefined) return undefined;
     const { sandbox, image } = taken;
     try {
@@ -93,7 +104,8 @@ export function createWarmStart(deps: WarmStartDeps): WarmStart {
     } catch (error) {
       // Whether the record was written is not known: the sandbox waits until the store answers (dropUnrecorded).
       const open = error instanceof DomainError && error.reason === 'STORE_UNAVAILABLE';
-      if (!open) await deps.discard(sandbox, 'the sandbox could not be given to its session');
+      if (open) deps.doubt(sandbox);
+      else await deps.discard(sandbox, 'the sandbox could not be given to its session');
       throw error;
     }
   };

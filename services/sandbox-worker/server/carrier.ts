@@ -17,7 +17,7 @@ export interface Carrier {
 export function carryOnStream(stream: ServerHttp2Stream): Carrier {
   let trailers: Readonly<Record<string, string>> = {};
   stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' }, { waitForTrailers: true });
-  stream.on('wantTrailers', () => stream.sendTrailers(trailers));
+  stream.on('wantTrailers', () => !stream.destroyed && stream.sendTrailers(trailers));
   return {
     get gone() {
       return stream.destroyed || stream.writableEnded;

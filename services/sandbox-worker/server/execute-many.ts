@@ -1,8 +1,8 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire';
+import { ExecuteManyEndSchema } from '../../../gen/assay/internal/v1/worker_pb.js';
 import { type ExecuteRequest, ExecuteRequestSchema } from '../../../gen/assay/v1/execution_pb.js';
-import { ExecuteManyEndSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { grpcPrefix } from '../../shared/grpc-frame.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError, toTrailers } from '../../shared/rpc-error.ts';
@@ -16,6 +16,11 @@ import type { Meter } from '../meter.ts';
 const callLimitBytes = 262_144;
 /** What may wait for all calls together; past it every call with output is told to attach. */
 const queueLimitBytes = 4 * 1_048_576;
+
+/** What requests that wait for their turn may hold. */
+const waitingLimitBytes = 4 * 1_048_576;
+/** What a request takes beside its bytes, about: it is decoded before it waits. */
+const decodedBytes = 1_024;
 
 type End = MessageInitShape<typeof ExecuteManyEndSchema>;
 
@@ -36,21 +41,31 @@ function responseFrame(to: Uint8Array[], call: number, frames: readonly Buffer[]
   to.push(grpcPrefix(head.length + bytes + tail.length), head, ...frames, tail);
 }
 
+export interface ExecuteManyDeps {
+  accept(request: ExecuteRequest, encoded: Uint8Array, traceparent: string | undefined): Execution;
+  /** Runs the work when it is the turn of the session's project. */
+  inTurn(sessionId: string, work: () => void): void;
+  readonly meter: Meter;
+  readonly log: Logger;
+}
+
 /** Many Executes on one stream. What all calls say in one turn of the event loop leaves as one write. */
 export function serveExecuteMany(
   stream: ServerHttp2Stream,
-  accept: (request: ExecuteRequest, encoded: Uint8Array, traceparent: string | undefined) => Execution,
-  meter: Meter,
-  log: Logger,
+  { accept, inTurn, meter, log }: ExecuteManyDeps,
 ): (message: Buffer) => void {
   const calls = new Map<number, Subscription>();
+  /** Those that wait for the turn of their project. */
+  const waiting = new Set<number>();
+  let waitingBytes = 0;
   let news = new Map<number, News>();
 
   stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' }, { waitForTrailers: true });
-  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+  stream.on('wantTrailers', () => !stream.destroyed && stream.sendTrailers({ 'grpc-status': '0' }));
   stream.on('end', () => stream.end());
   // The readers went away; their executions go on.
   stream.on('close', () => {
+    waiting.clear();
     for (const [call, subscription] of calls) {
       subscription.cancel();
       forget(call);
@@ -121,20 +136,43 @@ export function serveExecuteMany(
     subscription.cancel();
   }
 
-  return (message) => {
-    const { call, encoded, traceparent } = readRequest(message);
-    if (encoded === undefined) {
-      calls.get(call)?.cancel();
-      forget(call);
-      return;
-    }
+  /** Past the limit the stream is not read, which stops its sender. */
+  function countWaiting(bytes: number): void {
+    waitingBytes += bytes;
+    if (waitingBytes > waitingLimitBytes) stream.pause();
+    else if (stream.isPaused() && waitingBytes <= waitingLimitBytes / 2) stream.resume();
+  }
+
+  function begin(call: number, request: ExecuteRequest, encoded: Uint8Array, traceparent: string | undefined): void {
+    countWaiting(-decodedBytes - encoded.length);
     try {
-      const execution = accept(fromBinary(ExecuteRequestSchema, encoded), encoded, traceparent);
+      const execution = accept(request, encoded, traceparent);
+      // Its reader has left meanwhile; the execution goes on.
+      if (!waiting.delete(call)) return;
       const subscription = execution.subscribe(createSink(call), { stdout: 0, stderr: 0, followBackground: false });
       calls.set(call, subscription);
       meter.openStreams.Execute += 1;
       subscription.pump();
     } catch (error) {
+      if (waiting.delete(call) || calls.has(call)) fail(call, error);
+    }
+  }
+
+  return (message) => {
+    const { call, encoded, traceparent } = readRequest(message);
+    if (encoded === undefined) {
+      waiting.delete(call);
+      calls.get(call)?.cancel();
+      forget(call);
+      return;
+    }
+    waiting.add(call);
+    try {
+      const request = fromBinary(ExecuteRequestSchema, encoded);
+      countWaiting(decodedBytes + encoded.length);
+      inTurn(request.sessionId, () => begin(call, request, encoded, traceparent));
+    } catch (error) {
+      waiting.delete(call);
       fail(call, error);
     }
   };

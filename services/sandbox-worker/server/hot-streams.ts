@@ -1,79 +1,85 @@
-import type { ServerHttp2Stream } from 'node:http2';
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
+import { fromBinary } from '@bufbuild/protobuf';
+import { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import {
+  AttachRequestSchema,
   type ExecuteRequest,
-  ExecuteRequestSchema as PublicRequestSchema,
+  ExecuteRequestSchema,
+  ExecutionService,
 } from '../../../gen/assay/v1/execution_pb.js';
-import { AttachRequestSchema, ExecuteRequestSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
-import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
+import { createGrpcFrameReader, methodPath } from '../../shared/grpc-frame.ts';
 import type { Logger } from '../../shared/log.ts';
+import { resumedHeader } from '../../shared/resumed-header.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { Execution } from '../execution/execution.ts';
 import type { Meter } from '../meter.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
+import { checkAwake } from '../sandbox/standstill.ts';
 import { type Carrier, carryOnStream } from './carrier.ts';
 import { createEventStream, refuse } from './event-stream.ts';
 import { serveExecuteMany } from './execute-many.ts';
 
-const service = '/assay.worker.v1.WorkerService';
+const executePath = methodPath(ExecutionService.method.execute);
+export const attachPath = methodPath(ExecutionService.method.attach);
+const manyPath = methodPath(WorkerService.method.executeMany);
 const requestLimit = 4 * 1_048_576;
 /** It is written into the journal; what a tracer makes is 55 long. */
 const traceparentLimit = 128;
 
 type From = { stdout: number; stderr: number; followBackground: boolean; resumed?: boolean };
-type Open = (message: Uint8Array, traceparent: string | string[] | undefined) => { execution: Execution; from: From };
+type Open = (
+  message: Uint8Array,
+  headers: IncomingHttpHeaders,
+) => { project: string; execution: Execution; from: From };
 
 /** Execute, ExecuteMany and Attach, the calls that carry output. */
 export interface HotStreams {
   /** Returns whether the stream was one of them. */
-  serve(stream: ServerHttp2Stream, path: string, traceparent: string | string[] | undefined): boolean;
+  serve(stream: ServerHttp2Stream, path: string, headers: IncomingHttpHeaders): boolean;
   /** Serves an encoded AttachRequest on what `carrier` makes, once it is known that it can be. Throws where it cannot. */
-  attach(message: Uint8Array, carrier: () => Carrier): void;
+  attach(message: Uint8Array, headers: IncomingHttpHeaders, carrier: () => Carrier): void;
 }
 
-export function createHotStreams(sandboxes: Sandboxes, meter: Meter, log: Logger): HotStreams {
+export function createHotStreams(sandboxes: Sandboxes, meter: Meter, shares: WorkShares, log: Logger): HotStreams {
   const accept = (request: ExecuteRequest, encoded: Uint8Array, given: string | string[] | undefined): Execution => {
     const traceparent = typeof given === 'string' && given.length <= traceparentLimit ? given : undefined;
-    const sandbox = sandboxes.find(request.sessionId);
-    if (sandbox.paused) {
-      throw new DomainError('SESSION_NOT_READY', 'the session is paused; call ResumeSession first');
-    }
-    sandbox.activeMs = Date.now();
+    const sandbox = sandboxes.use(request.sessionId);
+    checkAwake(sandbox);
     return sandbox.executions.accept(request, encoded, traceparent);
   };
 
-  const execute: Open = (message, traceparent) => {
-    const { request } = fromBinary(ExecuteRequestSchema, message);
-    if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
-    const encoded = toBinary(PublicRequestSchema, request);
+  const inTurn = (sessionId: string, work: () => void): void => shares.run(sandboxes.projectOf(sessionId), work);
+
+  const execute: Open = (message, { traceparent }) => {
+    const request = fromBinary(ExecuteRequestSchema, message);
     return {
-      execution: accept(request, encoded, traceparent),
+      project: sandboxes.projectOf(request.sessionId),
+      execution: accept(request, message, traceparent),
       from: { stdout: 0, stderr: 0, followBackground: false },
     };
   };
 
-  const attach: Open = (message) => {
-    const { request, resumed } = fromBinary(AttachRequestSchema, message);
-    if (request === undefined) throw new DomainError('INVALID_FIELD', 'request: missing', { field: 'request' });
-    const sandbox = sandboxes.find(request.sessionId);
-    sandbox.activeMs = Date.now();
+  const attach: Open = (message, headers) => {
+    const request = fromBinary(AttachRequestSchema, message);
+    const sandbox = sandboxes.use(request.sessionId);
     const execution = sandbox.executions.find(request.executionId);
     const from = {
       stdout: Number(request.stdoutOffset),
       stderr: Number(request.stderrOffset),
       followBackground: request.followBackground,
-      resumed,
+      resumed: headers[resumedHeader] !== undefined,
     };
     refuseBeyondEnd(execution, from);
-    return { execution, from };
+    return { project: sandbox.project, execution, from };
   };
 
-  const calls: Readonly<Record<string, Open>> = { [`${service}/Execute`]: execute, [`${service}/Attach`]: attach };
+  const calls: Readonly<Record<string, Open>> = { [executePath]: execute, [attachPath]: attach };
 
-  function serve(stream: ServerHttp2Stream, path: string, given: string | string[] | undefined): boolean {
-    if (path === `${service}/ExecuteMany`) {
+  function serve(stream: ServerHttp2Stream, path: string, headers: IncomingHttpHeaders): boolean {
+    if (path === manyPath) {
       const reader = createGrpcFrameReader(requestLimit);
-      const take = serveExecuteMany(stream, accept, meter, log);
+      const take = serveExecuteMany(stream, { accept, inTurn, meter, log });
       stream.on('error', () => stream.destroy());
       stream.on('data', (chunk: Buffer) => {
         try {
@@ -93,8 +99,8 @@ export function createHotStreams(sandboxes: Sandboxes, meter: Meter, log: Logger
       try {
         const message = reader.push(chunk)[0];
         if (message === undefined || stream.headersSent) return;
-        const { execution, from } = open(message, given);
-        follow(execution, from, carryOnStream(stream), open === execute ? 'Execute' : 'Attach');
+        const { project, execution, from } = open(message, headers);
+        follow(project, execution, from, carryOnStream(stream), open === execute ? 'Execute' : 'Attach');
       } catch (error) {
         refuse(stream, error, log);
       }
@@ -102,11 +108,17 @@ export function createHotStreams(sandboxes: Sandboxes, meter: Meter, log: Logger
     return true;
   }
 
-  function follow(execution: Execution, from: From, carrier: Carrier, method: keyof Meter['openStreams']): void {
+  function follow(
+    project: string,
+    execution: Execution,
+    from: From,
+    carrier: Carrier,
+    method: keyof Meter['openStreams'],
+  ): void {
     meter.openStreams[method] += 1;
     const events = createEventStream(carrier, log);
     const subscription = execution.subscribe(events, from);
-    events.onRoom(() => subscription.pump());
+    events.onRoom(() => shares.run(project, () => subscription.pump()));
     // The reader went away; the execution goes on.
     carrier.onClose(() => {
       meter.openStreams[method] -= 1;
@@ -117,9 +129,9 @@ export function createHotStreams(sandboxes: Sandboxes, meter: Meter, log: Logger
 
   return {
     serve,
-    attach(message, carrier) {
-      const { execution, from } = attach(message, undefined);
-      follow(execution, from, carrier(), 'Attach');
+    attach(message, headers, carrier) {
+      const { project, execution, from } = attach(message, headers);
+      follow(project, execution, from, carrier(), 'Attach');
     },
   };
 }

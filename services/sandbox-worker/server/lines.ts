@@ -1,13 +1,13 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { Socket } from 'node:net';
+import { isBrokenStream } from '../../shared/broken-stream.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
 import type { Logger } from '../../shared/log.ts';
 import { carryOnLine, refuseLine } from './carrier.ts';
 import { trailersOf } from './event-stream.ts';
-import type { HotStreams } from './hot-streams.ts';
+import { attachPath, type HotStreams } from './hot-streams.ts';
 
-const path = `/${WorkerService.typeName}/${WorkerService.method.attach.name}`;
 const requestLimit = 65_536;
 
 /**
@@ -18,7 +18,10 @@ export function createLines(hot: HotStreams, authorized: (given: string | undefi
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 10_000 }, (request, response) => {
     response.on('error', () => {});
     serve(request, response).catch((error) => {
-      if (!response.headersSent) refuseLine(response, trailersOf(error, log));
+      // A caller that went away is no failure of the worker's. Its request may have no socket any more.
+      const gone = (request.socket as Socket | null)?.destroyed ?? true;
+      if (gone && isBrokenStream(error)) response.destroy();
+      else if (!response.headersSent) refuseLine(response, trailersOf(error, log));
       else response.destroy();
     });
   });
@@ -30,9 +33,9 @@ export function createLines(hot: HotStreams, authorized: (given: string | undefi
     if (!authorized(request.headers.authorization)) {
       throw new DomainError('UNAUTHENTICATED', "the worker's token is missing or wrong");
     }
-    if (request.method !== 'POST' || request.url !== path) {
+    if (request.method !== 'POST' || request.url !== attachPath) {
       const found = `${request.method} ${request.url}`;
-      throw new DomainError('INVALID_FIELD', `${found} is not served over HTTP/1.1; POST ${path} is`);
+      throw new DomainError('INVALID_FIELD', `${found} is not served over HTTP/1.1; POST ${attachPath} is`);
     }
     const frames = createGrpcFrameReader(requestLimit);
     const messages: Buffer[] = [];
@@ -44,7 +47,7 @@ export function createLines(hot: HotStreams, authorized: (given: string | undefi
     if (message === undefined || messages.length > 1) {
       throw new DomainError('INVALID_FIELD', 'request: expected one whole message', { field: 'request' });
     }
-    hot.attach(message, () => carryOnLine(response));
+    hot.attach(message, request.headers, () => carryOnLine(response));
   }
 
   return server;

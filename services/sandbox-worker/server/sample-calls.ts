@@ -1,6 +1,11 @@
 import { create } from '@bufbuild/protobuf';
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServiceImpl } from '@connectrpc/connect';
+import type {
+  BuildSampleImageResponse,
+  ValidateSampleContentResponse,
+  WorkerService,
+} from '../../../gen/assay/internal/v1/worker_pb.js';
 import {
   BuildProgressSchema,
   BuildStep,
@@ -8,11 +13,6 @@ import {
   CandidateGradingSchema,
   SampleValidationSchema,
 } from '../../../gen/assay/v1/sample_pb.js';
-import type {
-  BuildSampleImageResponse,
-  ValidateSampleContentResponse,
-  WorkerService,
-} from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { BuildProgress } from '../sample/sample-images.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
 import type { CandidateGrading, Validator } from '../validation/validator.ts';

@@ -10,19 +10,25 @@ import {
 import type { AddressInfo } from 'node:net';
 import type { Interceptor } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
-import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
+import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
+import { ShellService } from '../../../gen/assay/v1/shell_pb.js';
+import { isBrokenStream } from '../../shared/broken-stream.ts';
 import { createConnectionRouter } from '../../shared/connection-router.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { Meter } from '../meter.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import type { SessionSealer } from '../verification/session-sealer.ts';
 import { refuse } from './event-stream.ts';
+import { createExecutionCalls } from './execution-calls.ts';
 import { createHotStreams } from './hot-streams.ts';
 import { createLines } from './lines.ts';
 import type { SampleCallDeps } from './sample-calls.ts';
-import { createUnaryCalls } from './unary-calls.ts';
+import { createShellCalls } from './shell-calls.ts';
+import { createUnaryCalls, type ServedCalls } from './unary-calls.ts';
 import { createWorkerService } from './worker-service.ts';
 
 const streamWindowBytes = 1_048_576;
@@ -44,10 +50,14 @@ export async function serveWorker(
   samples: SampleCallDeps,
   seal: SessionSealer,
   meter: Meter,
+  shares: WorkShares,
   log: Logger,
 ): Promise<WorkerServer> {
-  const report = (error: unknown) => log.error({ err: error }, 'a call failed');
   const mapErrors: Interceptor = (next) => async (request) => {
+    const report = (error: unknown): void => {
+      // A caller that went away is no failure of the worker's.
+      if (!request.signal.aborted || !isBrokenStream(error)) log.error({ err: error }, 'a call failed');
+    };
     try {
       const response = await next(request);
       return response.stream ? { ...response, message: mapped(response.message, report) } : response;
@@ -64,13 +74,21 @@ export async function serveWorker(
     connect: false,
     grpcWeb: false,
   });
-  const hot = createHotStreams(sandboxes, meter, log);
-  const unary = createUnaryCalls(handlers, log);
+  const hot = createHotStreams(sandboxes, meter, shares, log);
+  const served: ServedCalls[] = [
+    [WorkerService, handlers],
+    [ExecutionService, createExecutionCalls(sandboxes)],
+    [ShellService, createShellCalls(sandboxes)],
+  ];
+  const unary = createUnaryCalls(served, sandboxes.projectOf, shares, log);
   const expected = Buffer.from(`Bearer ${token}`);
   const lines = createLines(hot, (given) => authorized(given, expected), log);
 
   const http2 = createServer({
     settings: { initialWindowSize: streamWindowBytes, maxConcurrentStreams: 10_000 },
+    // No limit: what waits for a reader is bounded by each stream, and node never gives back what it has counted for those that were
+    // reset. At its limit, 10 MB, it refuses every stream of every project.
+    maxSessionMemory: 1_000_000,
     // A sessions service resets a stream for every client of its own that goes away: node would soon hang up on it.
     ...{ streamResetBurst: 100_000, streamResetRate: 10_000 },
   });
@@ -88,7 +106,7 @@ export async function serveWorker(
       return;
     }
     const path = String(headers[':path']);
-    if (hot.serve(stream, path, headers.traceparent) || unary(stream, path)) return;
+    if (hot.serve(stream, path, headers) || unary(stream, path)) return;
     // biome-ignore lint/suspicious/noExplicitAny: node's types leave the raw headers of this constructor untyped
     rest(new Http2ServerRequest(stream, headers, {}, raw as any), new Http2ServerResponse(stream));
   });

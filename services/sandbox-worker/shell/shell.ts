@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { ContainerCgroups, ExecutionCgroup } from '../cgroup/execution-cgroup.ts';
 import { encodeSent } from '../execution/command-record.ts';
@@ -9,6 +9,7 @@ import type { Journal } from '../execution/journal.ts';
 import { refusalOf } from '../execution/refusal.ts';
 import { type KillsAround, killsAround, type Usage } from '../execution/result.ts';
 import type { Seat } from '../execution/seat.ts';
+import type { FailureBoundary } from '../failure-boundary.ts';
 import { closeShell, failedStep, forget, type GuestExit, go, openShell } from '../guest/frame.ts';
 import { closedRecord, openedRecord, restoreTold, type ToldOfShell } from '../log/shell-event.ts';
 import { clearCgroup } from './shell-clearing.ts';
@@ -18,6 +19,7 @@ import type { ShellSpec } from './shell-spec.ts';
 /** What a shell needs from its sandbox. */
 export interface ShellHost {
   readonly journal: Journal;
+  readonly boundary: FailureBoundary;
   cgroups(): ContainerCgroups | undefined;
   memoryKills(): number | undefined;
   send(frame: Buffer): void;
@@ -246,7 +248,7 @@ export class Shell implements Seat {
     if (step === failedStep.noShell) this.presence = 'absent';
     // The guest says SHELL when there is one again; if it has said so already, now is the time.
     if (step === failedStep.shellBusy && this.opened === this.openedAtLast) this.presence = 'opening';
-    if (step !== undefined) setImmediate(() => this.next());
+    if (step !== undefined) setImmediate(this.host.boundary.guard(() => this.next()));
     return true;
   }
 
@@ -293,13 +295,14 @@ export class Shell implements Seat {
       this.host.send(closeShell(this.number));
       return;
     }
-    clearCgroup(this.cgroup, () => {
+    const cleared = (): void => {
       if (this.closed) return;
       this.endAsClosed();
       // First, so that it is told once: a worker that dies in between closes it again, and finds it told.
       this.log(closedRecord(this.spec, this.logged));
       this.note({ case: 'shellClosed', value: {} });
-    });
+    };
+    clearCgroup(this.cgroup, this.host.boundary.guard(cleared));
   }
 
   private endAsClosed(): void {
@@ -337,11 +340,12 @@ export class Shell implements Seat {
       this.host.journal.append(record);
       return true;
     } catch {
-      this.again ??= setTimeout(() => {
+      const again = (): void => {
         this.again = undefined;
         this.open();
         this.next();
-      }, againMs).unref();
+      };
+      this.again ??= setTimeout(this.host.boundary.guard(again), againMs).unref();
       return false;
     }
   }

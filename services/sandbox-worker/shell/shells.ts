@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { type OpenShellRequest, OpenShellRequestSchema } from '../../../gen/assay/v1/shell_pb.js';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { Shell, type ShellHost } from './shell.ts';
 import { type ShellSurroundings, shellFingerprintOf, shellSpecOf } from './shell-spec.ts';
@@ -81,7 +81,7 @@ export function createShells(host: ShellsHost, around: ShellSurroundings, limits
     let open = 0;
     for (const shell of byNumber.values()) if (!shell.closed) open++;
     if (open >= limits.shells) {
-      const message = `the session has ${open} open shells, the limit is ${limits.shells}; close one first`;
+      const message = `the session has ${open} open shells, the limit is ${limits.shells} (ASSAY_SHELLS_PER_SESSION); close one first`;
       throw new DomainError('SHELL_QUOTA', message, { limit: String(limits.shells) });
     }
     const number = host.accept();
@@ -102,13 +102,13 @@ export function createShells(host: ShellsHost, around: ShellSurroundings, limits
 
   function refuseOverLimits({ queued, spec }: Shell, bytes: number): void {
     if (queued >= limits.queued) {
-      const message = `${queued} commands wait for shell ${spec.id}, the limit is ${limits.queued}; let some end first`;
+      const message = `${queued} commands wait for shell ${spec.id}, the limit is ${limits.queued} (ASSAY_QUEUED_PER_SHELL); let some end first`;
       throw new DomainError('SHELL_QUEUE_FULL', message, { limit: String(limits.queued) });
     }
     let waiting = bytes;
     for (const shell of byNumber.values()) waiting += shell.queuedBytes;
     if (waiting <= limits.queuedBytes) return;
-    const message = `the commands that wait for shells would have ${waiting} bytes, the limit is ${limits.queuedBytes}; let some end first`;
+    const message = `the commands that wait for shells would have ${waiting} bytes, the limit is ${limits.queuedBytes} (ASSAY_QUEUED_BYTES_PER_SESSION); let some end first`;
     throw new DomainError('SHELL_QUEUE_FULL', message, { limit: String(limits.queuedBytes) });
   }
 

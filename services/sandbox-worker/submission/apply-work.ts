@@ -1,4 +1,5 @@
 import { type ArchivedContainer, openArchivedFiles } from '../docker/archived-files.ts';
+import type { HostIds } from '../docker/host-ids.ts';
 import { createArchiveWriter } from './archive-writer.ts';
 import { type Baseline, type BaselineNode, loadBaseline, someBelow } from './baseline.ts';
 import { type BytePath, join, printable } from './byte-path.ts';
@@ -32,7 +33,7 @@ export type ApplyPlace =
   /** Its overlay upper directory; it was never started. */
   | { readonly upper: string }
   /** Its root as it sees it; it runs, and its first process has started no other. */
-  | { readonly merged: string }
+  | { readonly merged: string; readonly ids?: HostIds | undefined }
   /** To be reached through its engine, in either state; `staged` is a file of this host that does not exist yet. */
   | { readonly archived: ArchivedContainer; readonly staged: string };
 
@@ -63,7 +64,7 @@ export async function applySubmission(order: ApplyOrder): Promise<ApplyNews> {
 
 function writerOf(place: ApplyPlace, baseline: Baseline): TreeWriter {
   if ('archived' in place) return createArchiveWriter(place.staged, baseline, openArchivedFiles(place.archived));
-  if ('merged' in place) return createTreeWriter(place.merged, baseline, createMountedGround());
+  if ('merged' in place) return createTreeWriter(place.merged, baseline, createMountedGround(), place.ids);
   return createTreeWriter(place.upper, baseline, createUpperGround(place.upper));
 }
 

@@ -22,6 +22,8 @@ export interface ApplyHow {
   readonly opened: boolean;
   /** Whether the container's disk has a limit: then what fills it is the submission, else the host's is full. */
   readonly limited: boolean;
+  /** Whose grading it is: projects take turns. */
+  readonly project?: string | undefined;
 }
 
 export interface ApplyDeps {
@@ -33,7 +35,7 @@ export interface ApplyDeps {
 
 export function createApplier({ manifests, store, threads, timeoutMs = 120_000 }: ApplyDeps): Applier {
   return {
-    async apply(digest, { imageId, ...place }, rules, how = { opened: false, limited: true }) {
+    async apply(digest, { imageId, ...place }, rules, { project, ...how } = { opened: false, limited: true }) {
       const manifest = await manifests.of(imageId);
       const local = await store.fetch(digest);
       if (local === undefined) throw failed(new Error(`submission ${digest} is not in the store`));
@@ -44,7 +46,7 @@ export function createApplier({ manifests, store, threads, timeoutMs = 120_000 }
           const news = await thread.next(timeoutMs);
           if (news.kind !== 'applied' && news.kind !== 'invalid') throw new Error('its thread spoke out of turn');
           return news;
-        });
+        }, project);
       } catch (error) {
         throw failed(error);
       } finally {

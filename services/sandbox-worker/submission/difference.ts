@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { closeSync, readSync, type Stats } from 'node:fs';
+import { fromHostId, type HostIds } from '../docker/host-ids.ts';
 import type { Baseline, BaselineNode } from './baseline.ts';
 import { type BytePath, join } from './byte-path.ts';
 import type { ChangeCheck } from './change-check.ts';
@@ -21,6 +22,8 @@ export interface DifferenceInput {
   readonly merged: HeldDirectory;
   /** The same directory of the overlay's upper side; without it everything is compared. */
   readonly upper: HeldDirectory | undefined;
+  /** Whose ids `merged` shows. */
+  readonly ids?: HostIds | undefined;
   readonly check: ChangeCheck;
   readonly sink: ChangeSink;
   /** Called again and again; throws when it has taken too long. */
@@ -80,7 +83,7 @@ export function findDifference(input: DifferenceInput): BytePath[] {
     if (rules.excluded(path)) return;
     check.path(path);
     const stats = merged.stat(name);
-    const entry = describe(stats);
+    const entry = describe(stats, input.ids);
     if (entry.kind === 'directory') visitDirectory(place, name, entry);
     else links.see(stats);
     if (entry.kind === 'directory' || !rules.included(path)) return;
@@ -119,7 +122,7 @@ export function findDifference(input: DifferenceInput): BytePath[] {
     }
   };
   const visitFile = ({ path, merged, node }: Place, name: BytePath, stats: Stats): void => {
-    const entry = describe(stats);
+    const entry = describe(stats, input.ids);
     const known = node?.entry;
     // Before its content is looked at: a file larger than the limit is not read.
     const maySame = known !== undefined && sameAttributes(known, entry) && sameSetId(known, entry);
@@ -140,7 +143,7 @@ export function findDifference(input: DifferenceInput): BytePath[] {
   return deleted;
 }
 
-function describe(stats: Stats): Omit<TreeEntry, 'content'> {
+function describe(stats: Stats, ids: HostIds | undefined): Omit<TreeEntry, 'content'> {
   const kind: EntryKind = stats.isFile()
     ? 'file'
     : stats.isDirectory()
@@ -148,7 +151,8 @@ function describe(stats: Stats): Omit<TreeEntry, 'content'> {
       : stats.isSymbolicLink()
         ? 'symlink'
         : 'other';
-  return { kind, mode: stats.mode & 0o7777, uid: stats.uid, gid: stats.gid, size: kind === 'file' ? stats.size : 0 };
+  const owner = { uid: fromHostId(ids, stats.uid), gid: fromHostId(ids, stats.gid) };
+  return { kind, mode: stats.mode & 0o7777, ...owner, size: kind === 'file' ? stats.size : 0 };
 }
 
 function sameSetId(a: TreeEntry, b: Omit<TreeEntry, 'content'>): boolean {

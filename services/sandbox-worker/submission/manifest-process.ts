@@ -7,15 +7,16 @@ import { manifestOf, writeManifest } from './manifest.ts';
  */
 export interface ManifestOrder {
   readonly socketPath: string;
+  readonly installation: string;
   readonly imageId: string;
   readonly file: string;
 }
 
 // The other end of this pipe is the worker: without it, there is nobody to make it for.
 process.stdin.on('end', () => process.exit(1)).resume();
-const { socketPath, imageId, file } = JSON.parse(process.argv[2] ?? '') as ManifestOrder;
+const { imageId, file, ...host } = JSON.parse(process.argv[2] ?? '') as ManifestOrder;
 try {
-  writeManifest(file, imageId, await withImageFiles(socketPath, imageId, manifestOf));
+  writeManifest(file, imageId, await withImageFiles(host, imageId, manifestOf));
   process.exit(0);
 } catch (error) {
   process.stderr.write(error instanceof Error ? error.message : String(error), () => process.exit(1));

@@ -23,9 +23,11 @@ export interface Manifests {
 export interface ManifestDeps {
   readonly directory: string;
   readonly socketPath: string;
+  /** Whose containers it makes to read images. */
+  readonly installation?: string;
 }
 
-export function createManifests({ directory, socketPath }: ManifestDeps): Manifests {
+export function createManifests({ directory, socketPath, installation = '' }: ManifestDeps): Manifests {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const making = new Map<string, Promise<void>>();
   const inTurn = createSemaphore(1);
@@ -33,7 +35,9 @@ export function createManifests({ directory, socketPath }: ManifestDeps): Manife
   const make = (imageId: string, file: string): Promise<void> => {
     const running = making.get(imageId);
     if (running !== undefined) return running;
-    const made = inTurn(() => runProcess({ socketPath, imageId, file })).finally(() => making.delete(imageId));
+    const made = inTurn(() => runProcess({ socketPath, installation, imageId, file })).finally(() =>
+      making.delete(imageId),
+    );
     making.set(imageId, made);
     return made;
   };

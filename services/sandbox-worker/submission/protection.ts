@@ -8,12 +8,14 @@ import type { SubmissionThreads } from './submission-threads.ts';
 export interface ProtectionDeps {
   readonly manifests: Manifests;
   readonly threads: SubmissionThreads;
+  /** Whose grading it is: projects take turns. */
+  readonly project?: string | undefined;
   readonly timeoutMs?: number;
 }
 
 /** Whether restored and forbidden paths are as the image has them, in a container that stands still. */
 export async function findTouched(
-  { manifests, threads, timeoutMs = 60_000 }: ProtectionDeps,
+  { manifests, threads, project, timeoutMs = 60_000 }: ProtectionDeps,
   layer: ContainerLayer,
   rules: SubmissionRules,
 ): Promise<ProtectionNews> {
@@ -26,7 +28,7 @@ export async function findTouched(
         throw new Error('its thread spoke out of turn');
       }
       return news;
-    });
+    }, project);
   } catch (error) {
     const said = error instanceof Error ? error.message : String(error);
     throw new DomainError('INTERNAL', `looking at protected paths failed: ${said}`, {}, { cause: error });

@@ -98,6 +98,7 @@ function copyPart(layer: ContainerLayer, part: PreparedPart, checkTime: () => vo
 interface Places {
   readonly merged: HeldDirectory;
   readonly upper: HeldDirectory | undefined;
+  readonly ids?: ContainerLayer['ids'];
 }
 
 /** Holds a directory of a container open meanwhile. Without places nothing in it was touched. */
@@ -113,7 +114,7 @@ export function lookAtDirectory<T>(
     const upper = descend(holdDirectory(layer.upper), workingDirectory, held);
     const untouched = upper === undefined && layer.upperIsComplete;
     const known = layer.upperIsComplete ? upper : undefined;
-    return look(untouched ? undefined : { merged, upper: known });
+    return look(untouched ? undefined : { merged, upper: known, ids: layer.ids });
   } finally {
     for (const directory of held) directory.close();
   }
@@ -131,7 +132,7 @@ async function copyArchivedPart(layer: ArchivedLayer, part: PreparedPart, checkT
     if ((await files.kind(above)) !== 'directory') throw noDirectory(workingDirectory);
   }
   const known = sizeBelow(baseline.at(workingDirectory));
-  const contents = `${part.staged}.contents`;
+  const contents = contentsOf(part.staged);
   mkdirSync(contents, { mode: 0o700 });
   try {
     const merged = await files.read(workingDirectory, (tar) =>
@@ -149,6 +150,11 @@ async function copyArchivedPart(layer: ArchivedLayer, part: PreparedPart, checkT
   } finally {
     rmSync(contents, { recursive: true, force: true });
   }
+}
+
+/** Where the files of a container without an overlay directory are meanwhile. */
+export function contentsOf(staged: string): string {
+  return `${staged}.contents`;
 }
 
 function sizeBelow(node: BaselineNode | undefined): { readonly bytes: number; readonly entries: number } {

@@ -3,15 +3,18 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Engine } from '../docker/engine.ts';
+import { createSemaphore } from '../docker/semaphore.ts';
 import type { Manifests } from './manifests.ts';
 import type { InvalidFinding, SubmissionRules } from './rules.ts';
-import type { SealOrder } from './seal-work.ts';
+import { contentsOf, type SealOrder } from './seal-work.ts';
 import type { SubmissionStore } from './submission-store.ts';
 import type { SubmissionThreads } from './submission-threads.ts';
 
 /** The session whose changes are sealed. */
 export interface SealSource {
   readonly containerId: string;
+  /** Whose session it is: projects take turns. */
+  readonly project?: string;
   /** Does the work while nothing in the container moves. */
   whileStill<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -46,14 +49,20 @@ export interface InvalidSealing {
 export interface Sealer {
   /**
    * Stores what differs from the image below the working directory, and with `whole` also what differs anywhere, as it was
-   * at the same moment. Whatever happens, the session goes on.
+   * at the same moment. Whatever happens, the session goes on. The signal ends it, and nothing is left of it then.
    */
   seal(
     source: SealSource,
     rules: SubmissionRules,
     store: Pick<SubmissionStore, 'put'>,
-    whole?: boolean,
+    how?: SealHow,
   ): Promise<SealedSubmission | InvalidSealing>;
+}
+
+export interface SealHow {
+  /** The whole file system too. */
+  readonly whole?: boolean;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface SealDeps {
@@ -68,10 +77,17 @@ export interface SealDeps {
 
 /** The thread watches the time itself; this is for a disk that does not answer. */
 const graceMs = 5_000;
+/**
+ * Submissions that are copied and uploaded at one time, and of one project: each takes its size on this disk, and all
+ * uploads share the connection that this worker's heartbeat, records and jobs go by.
+ */
+const sealsAtOnce = 4;
+const sealsOfProject = 2;
 
 export function createSealer(deps: SealDeps): Sealer {
   const { engine, manifests, threads, stagingDirectory, timeoutMs = 60_000 } = deps;
   const longestMs = timeoutMs + graceMs;
+  const inTurn = createSemaphore(sealsAtOnce, () => sealsOfProject);
   rmSync(stagingDirectory, { recursive: true, force: true });
   mkdirSync(stagingDirectory, { recursive: true, mode: 0o700 });
 
@@ -79,50 +95,75 @@ export function createSealer(deps: SealDeps): Sealer {
     engine.hasLayers ? engine.layer(id) : { ...engine.archived(id), imageId: await engine.imageOf(id) };
 
   /** The thread is ready before the pause, and the digest is made after it. */
-  const sealWith = (source: SealSource, order: SealOrder): Promise<SealedSubmission | InvalidSealing> =>
-    threads.use(async (thread) => {
-      const { imageId } = order.layer;
-      thread.send({ kind: 'seal', order });
-      await thread.next(longestMs);
-      const began = performance.now();
-      const { copied, copyMs } = await source.whileStill(async () => {
-        const copyBegan = performance.now();
-        thread.send({ kind: 'go' });
-        const news = await thread.next(longestMs);
-        return { copied: news, copyMs: performance.now() - copyBegan };
-      });
-      const stillMs = performance.now() - began;
-      if (copied.kind === 'invalid') return { kind: 'invalid', imageId, finding: copied.finding, stillMs };
-      const sealed = await thread.next(longestMs);
-      if (copied.kind !== 'copied' || sealed.kind !== 'sealed') throw new Error('its thread spoke out of turn');
-      const [first, second] = sealed.parts;
-      const [changes] = copied.parts;
-      if (first === undefined || changes === undefined) throw new Error('its thread sealed nothing');
-      const whole = second && { whole: second.digest };
-      return { kind: 'sealed', ...changes, ...first, ...whole, imageId, stillMs, copyMs };
-    });
+  const sealWith = (
+    source: SealSource,
+    order: SealOrder,
+    signal: AbortSignal,
+  ): Promise<SealedSubmission | InvalidSealing> =>
+    threads.use(
+      async (thread) => {
+        const { imageId } = order.layer;
+        const next = () => thread.next(longestMs, signal);
+        thread.send({ kind: 'seal', order });
+        await next();
+        const began = performance.now();
+        const { copied, copyMs } = await source.whileStill(async () => {
+          // It may have waited long for the session's turn.
+          signal.throwIfAborted();
+          const copyBegan = performance.now();
+          thread.send({ kind: 'go' });
+          const news = await next();
+          return { copied: news, copyMs: performance.now() - copyBegan };
+        });
+        const stillMs = performance.now() - began;
+        if (copied.kind === 'invalid') return { kind: 'invalid', imageId, finding: copied.finding, stillMs };
+        const sealed = await next();
+        if (copied.kind !== 'copied' || sealed.kind !== 'sealed') throw new Error('its thread spoke out of turn');
+        const [first, second] = sealed.parts;
+        const [changes] = copied.parts;
+        if (first === undefined || changes === undefined) throw new Error('its thread sealed nothing');
+        const whole = second && { whole: second.digest };
+        return { kind: 'sealed', ...changes, ...first, ...whole, imageId, stillMs, copyMs };
+      },
+      source.project,
+      signal,
+    );
 
   return {
-    async seal(source, rules, store, whole = false) {
+    async seal(source, rules, store, { whole = false, signal = never } = {}) {
       const layer = await filesOf(source.containerId);
       const manifest = await manifests.of(layer.imageId);
       const staged = join(stagingDirectory, randomBytes(16).toString('hex'));
       const stagedWhole = `${staged}.whole`;
       const parts = [{ rules, staged }];
       if (whole) parts.push({ rules: { ...rules, whole: true }, staged: stagedWhole });
+      const sealAndStore = async (): Promise<SealedSubmission | InvalidSealing> => {
+        try {
+          const result = await sealWith(source, { layer, manifest, parts, timeoutMs }, signal);
+          if (result.kind === 'sealed') await store.put(result.digest, staged, signal);
+          if (result.kind === 'sealed' && result.whole !== undefined) {
+            await store.put(result.whole, stagedWhole, signal);
+          }
+          return result;
+        } finally {
+          // With what a thread that was ended has left beside them.
+          for (const file of [staged, stagedWhole]) {
+            for (const left of [file, contentsOf(file)]) rmSync(left, { recursive: true, force: true });
+          }
+        }
+      };
       try {
-        const result = await sealWith(source, { layer, manifest, parts, timeoutMs });
-        if (result.kind === 'sealed') await store.put(result.digest, staged);
-        if (result.kind === 'sealed' && result.whole !== undefined) await store.put(result.whole, stagedWhole);
-        return result;
+        return await inTurn(sealAndStore, source.project, signal);
       } catch (error) {
+        signal.throwIfAborted();
         throw failed(error);
-      } finally {
-        for (const file of [staged, stagedWhole]) rmSync(file, { force: true });
       }
     },
   };
 }
+
+/** For a caller that waits for the end, whatever happens. */
+const never = new AbortController().signal;
 
 function failed(error: unknown): DomainError {
   if (error instanceof DomainError) return error;

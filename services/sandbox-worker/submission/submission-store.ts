@@ -4,8 +4,8 @@ import { DomainError } from '../../shared/domain-error.ts';
 
 /** Keeps sealed submissions by their digest. */
 export interface SubmissionStore {
-  /** Takes over a file of this host, which is gone afterwards; one that is there already stays. */
-  put(digest: string, file: string): Promise<void>;
+  /** Takes over a file of this host, which is gone afterwards; one that is there already stays. The signal ends it. */
+  put(digest: string, file: string, signal?: AbortSignal): Promise<void>;
   /** A copy on this host for reading; undefined if there is none. Whoever reads it checks the digest. */
   fetch(digest: string): Promise<LocalSubmission | undefined>;
   remove(digest: string): Promise<void>;

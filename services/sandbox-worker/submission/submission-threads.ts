@@ -5,5 +5,7 @@ import { createThreadPool, type ThreadPool } from './thread-pool.ts';
 export type SubmissionThreads = ThreadPool<SubmissionOrder, SubmissionNews>;
 
 export function createSubmissionThreads(most = 2): SubmissionThreads {
-  return createThreadPool({ script: new URL('./submission-thread.ts', import.meta.url), most, heapMebibytes: 1_024 });
+  const script = new URL('./submission-thread.ts', import.meta.url);
+  // One is left for others: a large submission takes a thread for seconds.
+  return createThreadPool({ script, most, mostOfProject: Math.max(1, most - 1), heapMebibytes: 1_024 });
 }

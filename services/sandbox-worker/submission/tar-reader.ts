@@ -1,6 +1,6 @@
 import { blockBytes, decodeBlock, decodeRecords, TarError, type TarHeader, withRecords } from './tar-header.ts';
 
-/** An extended header holds a few names; anything larger is an attack on our memory. */
+/** The extended headers of an entry hold a few names; anything larger, all together, is an attack on our memory. */
 const recordsLimit = 1024 * 1024;
 
 /** One entry while it is being read: its body must be taken before the next entry is asked for, or it is skipped. */
@@ -17,23 +17,25 @@ export async function* readTar(stream: AsyncIterable<Buffer>): AsyncGenerator<Ta
   const bytes = createByteReader(stream);
   let records = new Map<string, string>();
   let before: Buffer[] = [];
+  let beforeBytes = 0;
   for (;;) {
     const block = await bytes.exactly(blockBytes);
     const raw = decodeBlock(block);
     if (raw === undefined) return;
     if ('xgLK'.includes(raw.type)) {
-      if (raw.size > recordsLimit)
-        throw new TarError(`a tar header of ${raw.size} bytes; expected at most ${recordsLimit}`);
+      beforeBytes += blockBytes + paddedSize(raw.size);
+      if (beforeBytes > recordsLimit)
+        throw new TarError(`${beforeBytes} bytes of tar headers before an entry; expected at most ${recordsLimit}`);
       const padded = await bytes.exactly(paddedSize(raw.size));
       const body = padded.subarray(0, raw.size);
-      if (raw.type === 'x') records = new Map([...records, ...decodeRecords(body)]);
+      if (raw.type === 'x') for (const [key, value] of decodeRecords(body)) records.set(key, value);
       else if (raw.type !== 'g') records.set(raw.type === 'L' ? 'path' : 'linkpath', cString(body));
       before.push(block, padded);
       continue;
     }
     const header = withRecords(raw, records);
     const headerBytes = Buffer.concat([...before, block]);
-    [records, before] = [new Map(), []];
+    [records, before, beforeBytes] = [new Map(), [], 0];
     let taken = false;
     const take = async (each: (piece: Buffer) => void): Promise<void> => {
       taken = true;

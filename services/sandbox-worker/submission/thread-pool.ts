@@ -10,8 +10,8 @@ export interface Failure {
 /** A thread that does one piece of work. */
 export interface Helper<Order, News> {
   send(order: Order): void;
-  /** What it says next; throws if it fails, dies, or says nothing for so long. */
-  next(withinMs: number): Promise<News>;
+  /** What it says next; throws if it fails, dies, or says nothing for so long, and the signal's reason. */
+  next(withinMs: number, signal?: AbortSignal): Promise<News>;
 }
 
 /**
@@ -19,7 +19,8 @@ export interface Helper<Order, News> {
  * MiB. One that failed in its work or was late is ended, and nobody gets it again.
  */
 export interface ThreadPool<Order, News> {
-  use<T>(work: (helper: Helper<Order, News>) => Promise<T>): Promise<T>;
+  /** `project` is who waits for it: projects take turns. The signal ends the wait for a thread. */
+  use<T>(work: (helper: Helper<Order, News>) => Promise<T>, project?: string, signal?: AbortSignal): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -27,6 +28,8 @@ export interface ThreadPoolOptions {
   readonly script: URL;
   /** Threads at one time; whoever comes then waits. */
   readonly most: number;
+  /** Of them for one project; unless given, all. */
+  readonly mostOfProject?: number;
   readonly heapMebibytes: number;
   /** One that nobody needed for so long is ended. */
   readonly idleMs?: number;
@@ -38,8 +41,8 @@ const youngMebibytes = 8;
 export function createThreadPool<Order, News extends { readonly kind: string }>(
   options: ThreadPoolOptions,
 ): ThreadPool<Order, News> {
-  const { script, most, heapMebibytes, idleMs = 30_000 } = options;
-  const limited = createSemaphore(most);
+  const { script, most, mostOfProject = most, heapMebibytes, idleMs = 30_000 } = options;
+  const limited = createSemaphore(most, () => mostOfProject);
   /** The one that was used last is the last. */
   const idle: { readonly thread: Worker; readonly timer: NodeJS.Timeout }[] = [];
 
@@ -64,24 +67,28 @@ export function createThreadPool<Order, News extends { readonly kind: string }>(
     idle.push({ thread, timer: setTimeout(end, idleMs).unref() });
   };
   return {
-    use: (work) =>
-      limited(async () => {
-        const thread = idle.at(-1)?.thread ?? start();
-        forget(thread);
-        thread.ref();
-        const helper = listen<Order, News>(thread);
-        try {
-          const result = await work(helper);
-          keep(thread);
-          return result;
-        } catch (error) {
-          // It may still write where nobody may any more.
-          await thread.terminate();
-          throw error;
-        } finally {
-          helper.release();
-        }
-      }),
+    use: (work, project, signal) =>
+      limited(
+        async () => {
+          const thread = idle.at(-1)?.thread ?? start();
+          forget(thread);
+          thread.ref();
+          const helper = listen<Order, News>(thread);
+          try {
+            const result = await work(helper);
+            keep(thread);
+            return result;
+          } catch (error) {
+            // It may still write where nobody may any more.
+            await thread.terminate();
+            throw error;
+          } finally {
+            helper.release();
+          }
+        },
+        project,
+        signal,
+      ),
     async close() {
       await Promise.all(
         idle.splice(0).map(({ thread, timer }) => {
@@ -111,7 +118,10 @@ function listen<Order, News extends { readonly kind: string }>(
   thread.on('message', hear).on('error', fail).on('exit', exit);
   return {
     send: (order) => thread.postMessage(order),
-    async next(withinMs) {
+    async next(withinMs, signal) {
+      signal?.throwIfAborted();
+      const abort = (): void => fail(signal?.reason);
+      signal?.addEventListener('abort', abort);
       const timer = setTimeout(() => fail(new Error(`it took more than ${withinMs} ms`)), withinMs);
       try {
         while (said.length === 0 && failure === undefined) {
@@ -121,6 +131,7 @@ function listen<Order, News extends { readonly kind: string }>(
         }
       } finally {
         clearTimeout(timer);
+        signal?.removeEventListener('abort', abort);
       }
       const news = said.shift();
       if (news === undefined) throw failure;

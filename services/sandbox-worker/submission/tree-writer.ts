@@ -10,6 +10,7 @@ import {
   symlinkSync,
   writeSync,
 } from 'node:fs';
+import { type HostIds, toHostId } from '../docker/host-ids.ts';
 import type { Baseline } from './baseline.ts';
 import { type BytePath, bytesOf, hostPath, parentOf } from './byte-path.ts';
 import { InvalidSubmission } from './rules.ts';
@@ -47,7 +48,8 @@ export interface Ground {
   close(): void;
 }
 
-export function createTreeWriter(root: string, baseline: Baseline, ground: Ground): TreeWriter {
+/** `ids`: whose ids the root shows. */
+export function createTreeWriter(root: string, baseline: Baseline, ground: Ground, ids?: HostIds): TreeWriter {
   const made = new Set<BytePath>(['']);
   const written = new Set<BytePath>();
   /** Files that are being written. One that is never finished would keep the disk from being freed. */
@@ -66,7 +68,7 @@ export function createTreeWriter(root: string, baseline: Baseline, ground: Groun
       reach(parentOf(path));
       if (!ground.directory(at(path))) throw twoThings(path);
       made.add(path);
-      chownSync(at(path), uid, gid);
+      chownSync(at(path), toHostId(ids, uid), toHostId(ids, gid));
       chmodSync(at(path), mode & 0o777);
     },
     symlink(path, { uid, gid }, target) {
@@ -74,7 +76,7 @@ export function createTreeWriter(root: string, baseline: Baseline, ground: Groun
       ground.clear(at(path));
       symlinkSync(bytesOf(target), at(path));
       written.add(path);
-      lchownSync(at(path), uid, gid);
+      lchownSync(at(path), toHostId(ids, uid), toHostId(ids, gid));
     },
     file(path, { kind, mode, uid, gid }) {
       reach(parentOf(path));
@@ -87,7 +89,7 @@ export function createTreeWriter(root: string, baseline: Baseline, ground: Groun
           for (let sent = 0; sent < bytes.length; ) sent += writeSync(descriptor, bytes, sent);
         },
         end() {
-          fchownSync(descriptor, uid, gid);
+          fchownSync(descriptor, toHostId(ids, uid), toHostId(ids, gid));
           fchmodSync(descriptor, takenMode(kind, mode));
           unfinished.delete(descriptor);
           closeSync(descriptor);

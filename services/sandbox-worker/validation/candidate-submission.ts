@@ -72,7 +72,7 @@ async function sealContainer(
   };
   const rules = rulesOf(sample.environment.workdir, sample.verification);
   const source = { containerId: container.id, whileStill };
-  const sealed = await sealer.seal(source, rules, store, needsWhole(sample.verification));
+  const sealed = await sealer.seal(source, rules, store, { whole: needsWhole(sample.verification) });
   if (sealed.kind === 'sealed') return sealed;
   throw new UnsubmittableCandidate(`cannot be submitted: ${sealed.finding.message}`);
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { VerificationResult } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
@@ -9,6 +9,7 @@ import type { VerificationChange } from '../../shared/verification/verification-
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { Graded, Grader, GradingPhase, StoredSubmission } from '../grading/grader.ts';
 import { type InPlaceSession, SessionGone } from '../grading/in-place.ts';
+import type { PausingGrading } from '../sandbox/grading-hold.ts';
 import type { LocalSubmission } from '../submission/submission-store.ts';
 import type { ProjectSubmissions } from './shared-submissions.ts';
 import { resultOf, summaryOf } from './verification-result.ts';
@@ -65,7 +66,8 @@ export class UnannouncedEnd extends Error {}
 /** The grading could not be carried through; nothing is known about the submission. */
 export class FailedAttempt extends Error {}
 
-export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
+/** `pausing` is for a sample that has the sessions of its project stand still. */
+export function createAttempt(deps: AttemptDeps, claim: string, pausing?: PausingGrading): Attempt {
   const { store } = deps;
   const stopped = new AbortController();
   /** Phases are written one after the other, behind the grading; none of them is worth a failure. */
@@ -90,6 +92,9 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     const digest = digests?.submission ?? '';
     const { signal } = stopped;
     const sample = await deps.samples.folder(digests?.sample ?? '');
+    if (sample.sample.verification.pause_sessions === true && pausing === undefined) {
+      throw new FailedAttempt('whether sessions have to stand still was not known when it began');
+    }
     signal.throwIfAborted();
     tell(record.project, verificationId, 'image');
     const image = await deps.images.ensure(sample, undefined, signal);
@@ -107,9 +112,10 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
     try {
       const whole = digests?.fileSystem ? { whole: await fetch(digests.fileSystem) } : {};
       const graded = await deps.grader.grade({
-        ...{ verificationId, sample, image, signal },
+        ...{ verificationId, project: record.project, sample, image, signal },
         submission: { ...(await fetch(digest)), ...whole },
         session: record.inPlaceWorkerId === '' ? undefined : deps.session?.(record.project, sessionId),
+        ...(pausing && { pauseSessions: () => pausing.begin(signal) }),
         phase: (phase) => tell(record.project, verificationId, phase),
       });
       return { graded, sample };
@@ -118,6 +124,8 @@ export function createAttempt(deps: AttemptDeps, claim: string): Attempt {
       if (!signal.aborted) for (const each of fetched) await submissions.remove(each);
       throw error;
     } finally {
+      // Nothing of the submission runs any more.
+      pausing?.end();
       for (const { release } of local) await release();
     }
   };

@@ -3,7 +3,7 @@ import {
   type VerificationJob,
   VerificationJobSchema,
   type VerificationRecord,
-} from '../../../gen/assay/events/v1/records_pb.js';
+} from '../../../gen/assay/internal/v1/records_pb.js';
 import { VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import type { JobDelivery, JobSource } from '../../shared/store/job-queue.ts';
@@ -12,6 +12,7 @@ import type { VerificationChange } from '../../shared/verification/verification-
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import { SessionGone } from '../grading/in-place.ts';
 import type { Meter } from '../meter.ts';
+import type { GradingHold, PausingGrading } from '../sandbox/grading-hold.ts';
 import {
   type Attempt,
   type AttemptDeps,
@@ -32,6 +33,8 @@ export interface JobHandlerDeps extends AttemptDeps {
   readonly ackWaitMs: number;
   /** After this a job comes again whose attempt failed, and after twice as much with every further one. */
   readonly firstPauseMs?: number;
+  /** For samples that have the sessions of their project stand still. */
+  readonly hold?: Pick<GradingHold, 'admit'>;
   readonly meter: Pick<Meter, 'gradings' | 'gradingEnded'>;
   readonly log: Logger;
 }
@@ -105,24 +108,42 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     const free = session === undefined ? () => {} : session.keep();
     // Its session is paused, or another's turn: nothing was tried, and no slot is kept until then.
     if (free === undefined) return delivery.nak(firstPauseMs);
+    let pausing: PausingGrading | undefined;
     try {
-      if (await claimAndAttempt(found.value, delivery)) return;
+      if (await pausesSessions(found.value)) {
+        pausing = deps.hold?.admit(project);
+        // Its project's sessions have stood still for long, and run first.
+        if (deps.hold !== undefined && pausing === undefined) return delivery.nak(firstPauseMs);
+      }
+      if (await claimAndAttempt(found.value, delivery, pausing)) return;
     } finally {
+      pausing?.end();
       free();
     }
     // Somebody was quicker: it is looked at again as it is now.
     await begin(job, delivery);
   };
 
+  /** A sample that cannot be had is for the attempt to fail with. */
+  const pausesSessions = async (record: VerificationRecord): Promise<boolean> => {
+    const { digests } = verificationOf(record);
+    const folder = await deps.samples.folder(digests?.sample ?? '').catch(() => undefined);
+    return folder?.sample.verification.pause_sessions === true;
+  };
+
   /** False where it could not be claimed. */
-  const claimAndAttempt = async (record: VerificationRecord, delivery: JobDelivery): Promise<boolean> => {
+  const claimAndAttempt = async (
+    record: VerificationRecord,
+    delivery: JobDelivery,
+    pausing: PausingGrading | undefined,
+  ): Promise<boolean> => {
     const { workerId } = deps;
     const claim = createClaim(workerId);
     const { sequence } = delivery;
     const what = { type: 'claimed', claim, over: record.claim, workerId, sequence, atMs: Date.now() } as const;
     const claimed = await store.change(record.project, verificationOf(record).verificationId, what);
     if (claimed?.value.claim !== claim) return false;
-    await attempt(claimed.value, createAttempt(deps, claim), delivery);
+    await attempt(claimed.value, createAttempt(deps, claim, pausing), delivery);
     return true;
   };
 
@@ -206,7 +227,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
       for (const { attempt } of running.values()) attempt.stop('worker stops');
     },
     async handle(delivery) {
-      const job = decode(delivery.data);
+      const job = decodeJob(delivery.data);
       if (job === undefined) {
         log.warn({ sequence: String(delivery.sequence) }, 'a job that cannot be read was dropped');
         return delivery.term();
@@ -237,7 +258,8 @@ function outcomeOf(error: unknown): string {
   return error.why === 'worker stops' ? 'returned' : error.why;
 }
 
-function decode(data: Uint8Array): VerificationJob | undefined {
+/** Undefined where nobody can read it. */
+export function decodeJob(data: Uint8Array): VerificationJob | undefined {
   try {
     const job = fromBinary(VerificationJobSchema, data);
     return job.project === '' || job.verificationId === '' ? undefined : job;

@@ -1,13 +1,14 @@
 import { lstatSync, type Stats } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { abortable } from '../../shared/abortable.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { ContainerExec } from '../docker/container-exec.ts';
 import type { Engine } from '../docker/engine.ts';
+import { isGraderOnHost, toHostId } from '../docker/host-ids.ts';
 import { removeFilesOf, removeTree } from '../docker/user-files.ts';
-import { killUser, namespaceOf, namespacesOfUser } from '../docker/user-processes.ts';
+import { killUsers, namespaceOf, namespacesOfUsers } from '../docker/user-processes.ts';
 import type { Finished } from '../grading/command-outcome.ts';
-import { abortable } from '../grading/grading-container.ts';
 import { graderHome, graderUser } from '../grading/grading-place.ts';
 import type { GuestCommand } from '../grading/guest-commands.ts';
 import type { SessionPlace } from '../grading/in-place.ts';
@@ -28,9 +29,9 @@ const mostPausedMs = 10_000;
 
 /** A session as a place for tests. What they leave is taken away by clearPlace(). */
 export async function openPlace(deps: PlaceDeps, sandbox: Sandbox, signal: AbortSignal): Promise<SessionPlace> {
-  const { merged, upper } = await deps.engine.layer(sandbox.file.containerId);
+  const { merged, ids, upper } = await deps.engine.layer(sandbox.file.containerId);
   checkRoot(merged);
-  return { merged, upper, run: (command, seconds) => runIn(deps, sandbox, command, seconds, signal) };
+  return { merged, ids, upper, run: (command, seconds) => runIn(deps, sandbox, command, seconds, signal) };
 }
 
 async function runIn(
@@ -100,10 +101,11 @@ export async function clearPlace(deps: PlaceDeps, sandbox: Sandbox): Promise<voi
   try {
     await endProcesses(deps, sandbox);
   } finally {
-    const { merged } = await deps.engine.layer(sandbox.file.containerId);
+    const { merged, ids } = await deps.engine.layer(sandbox.file.containerId);
+    const owner = toHostId(ids, graderUser.uid);
     if (isOurs(join(merged, graderHome))) await removeTree(join(merged, graderHome));
-    await removeFilesOf(graderUser.uid, merged);
-    if (sandbox.pid !== undefined) await removeFilesOf(graderUser.uid, `/proc/${sandbox.pid}/root/dev/shm`);
+    await removeFilesOf(owner, merged);
+    if (sandbox.pid !== undefined) await removeFilesOf(owner, `/proc/${sandbox.pid}/root/dev/shm`);
   }
 }
 
@@ -114,7 +116,7 @@ export function hasLeftovers({ pid }: Sandbox, busy = graderNamespaces()): boole
 
 /** Where the grader has processes. Whoever looks at many sessions asks once. */
 export function graderNamespaces(): ReadonlySet<string> {
-  return namespacesOfUser(graderUser.uid);
+  return namespacesOfUsers(isGraderOnHost);
 }
 
 async function endProcesses({ engine, sandboxes }: PlaceDeps, sandbox: Sandbox): Promise<void> {
@@ -122,7 +124,7 @@ async function endProcesses({ engine, sandboxes }: PlaceDeps, sandbox: Sandbox):
   const pid = sandbox.pid ?? (await engine.pid(file.containerId));
   if (pid === undefined) return;
   const { whileStill } = sandboxes.sealSource(project, sessionId);
-  await killUser(pid, graderUser.uid, whileStill).catch((error: unknown) => {
+  await killUsers(pid, isGraderOnHost, whileStill).catch((error: unknown) => {
     // What is frozen ends when it is thawed.
     if (!sandbox.paused) throw error;
   });
@@ -130,7 +132,7 @@ async function endProcesses({ engine, sandboxes }: PlaceDeps, sandbox: Sandbox):
 
 /** No image has this user, and no agent can be it. */
 function isOurs(path: string): boolean {
-  return look(path)?.uid === graderUser.uid;
+  return isGraderOnHost(look(path)?.uid ?? 0);
 }
 
 /** Where somebody else could exchange the grader's folder, the worker would write wherever he likes. */

@@ -1,7 +1,7 @@
+import { abortable } from '../../shared/abortable.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
-import { abortable } from '../grading/grading-container.ts';
 import { type InPlaceSession, SessionGone, type SessionPlace } from '../grading/in-place.ts';
 import type { RecordKeeper } from '../sandbox/record-keeper.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';

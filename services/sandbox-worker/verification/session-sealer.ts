@@ -1,10 +1,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
-import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
-import type { SealSubmissionResponseSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { SealSubmissionResponseSchema } from '../../../gen/assay/internal/v1/worker_pb.js';
+import { Assurance } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { needsWhole, runsInPlace, weakest } from '../../shared/sample/run-plan.ts';
+import type { Admission } from '../host/admission.ts';
 import type { Meter } from '../meter.ts';
 import type { SampleCache } from '../sample/sample-cache.ts';
 import type { SampleImages } from '../sample/sample-images.ts';
@@ -22,22 +23,25 @@ export interface SessionSealerDeps {
   readonly sealer: Sealer;
   readonly submissions: ProjectSubmissions;
   readonly meter: Pick<Meter, 'stoodStill'>;
+  readonly admission: Pick<Admission, 'checkWork'>;
   /** Whether this worker grades; a run at SHARED can be made by no other. */
   readonly grades: boolean;
   /** Whether it has the containers' overlay directories, without which it can take no more than the working directory. */
   readonly hasLayers: boolean;
 }
 
-/** Seals what a session has changed, by the rules of its sample. */
+/** Seals what a session has changed, by the rules of its sample. The signal ends it, and nothing is left of it then. */
 export type SessionSealer = (
   project: string,
   sessionId: string,
   required: Assurance,
+  signal?: AbortSignal,
 ) => Promise<MessageInitShape<typeof SealSubmissionResponseSchema>>;
 
 export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
   const { sandboxes, records, samples, images, sealer, submissions, meter } = deps;
-  return async (project, sessionId, required) => {
+  return async (project, sessionId, required, signal) => {
+    deps.admission.checkWork();
     const sample = (await records.get(project, sessionId))?.session?.sample;
     if (sample === undefined) {
       const message = `session ${sessionId} was made from no sample, so there is nothing to grade it by`;
@@ -58,7 +62,10 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     }
     const rules = rulesOf(environment.workdir, verification);
     const source = sandboxes.sealSource(project, sessionId);
-    const sealed = await sealer.seal(source, rules, submissions(project), needsWhole(verification));
+    const sealed = await sealer.seal(source, rules, submissions(project), {
+      whole: needsWhole(verification),
+      signal,
+    });
     meter.stoodStill(sealed.stillMs / 1_000);
     const { content, image, verification: grading } = folder.digests;
     const digests = { sample: content, image: images.builtDigest(image), verification: grading };

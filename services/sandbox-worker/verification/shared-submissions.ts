@@ -83,9 +83,12 @@ export function createSharedSubmissions({ objects, directory, maxBytes }: Shared
   };
 
   return (project) => ({
-    async put(digest, staged) {
+    async put(digest, staged, signal) {
       if (!(await objects.has(project, digest))) {
-        await objects.put(project, digest, createReadStream(staged), (await stat(staged)).size);
+        const { size } = await stat(staged);
+        const pieces = createReadStream(staged);
+        // Also where the store refused it before it was read.
+        await objects.put(project, digest, pieces, size, signal).finally(() => pieces.destroy());
       }
       await rename(staged, fileOf(digest));
       await makeRoom();

@@ -1,4 +1,4 @@
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { changeOf, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 

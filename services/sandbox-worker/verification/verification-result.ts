@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
-import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
+import { Assurance } from '../../../gen/assay/v1/types_pb.js';
 import {
   TestOutcome,
   type TestResultSchema,

@@ -8,8 +8,11 @@ import { createNatsSubmissionObjects } from '../../shared/store/submission-objec
 import type { WorkerConfig } from '../config.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import { createWorkerGradings } from '../grading/worker-gradings.ts';
+import type { Admission } from '../host/admission.ts';
 import type { Meter } from '../meter.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
+import { createGradingHold } from '../sandbox/grading-hold.ts';
+import type { GradingPauses } from '../sandbox/grading-pauses.ts';
 import type { RecordKeeper } from '../sandbox/record-keeper.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import type { Manifests } from '../submission/manifests.ts';
@@ -25,6 +28,8 @@ import { createSharedSubmissions } from './shared-submissions.ts';
 import { createVerificationLog } from './verification-log.ts';
 
 const sweepMs = 60_000;
+/** How soon a session goes on that could not be resumed when its grading ended. */
+const lookMs = 500;
 
 /** What the worker does for verifications: it seals those of its sessions, and grades those of anybody's. */
 export interface WorkerVerifications {
@@ -44,10 +49,12 @@ export interface WorkerVerificationsDeps {
   readonly manifests: Manifests;
   readonly samples: WorkerSamples;
   readonly sandboxes: Sandboxes;
+  readonly pauses: GradingPauses;
   readonly records: RecordKeeper;
   readonly dataDirectory: string;
   readonly workerId: string;
   readonly defaultLimits: ContainerLimits;
+  readonly admission: Admission;
   readonly meter: Meter;
   readonly log: Logger;
 }
@@ -85,10 +92,12 @@ export async function createWorkerVerifications(
   const ackWaitMs = config.ASSAY_JOB_ACK_SECONDS * 1_000;
   const jobs = createNatsJobSource({ broker, ackWaitMs, workerId });
   const places = createSessionPlaces({ engine, sandboxes, records, log });
+  const hold = createGradingHold(deps);
+  let looking: NodeJS.Timeout | undefined;
   const handler =
     gradings &&
     createJobHandler({
-      ...{ store, results, submissions, jobs, workerId, ackWaitMs, meter, log, grader: gradings.grader },
+      ...{ store, results, submissions, jobs, workerId, ackWaitMs, meter, log, grader: gradings.grader, hold },
       samples: samples.cache,
       images: samples.images,
       session: places.of,
@@ -114,7 +123,9 @@ export async function createWorkerVerifications(
   const unfollow = broker.onConnectionChange((connected) => connected && caughtUp());
   let loop: ReturnType<typeof startJobLoop> | undefined;
   /** Also for sessions that are taken up later. */
-  const sweeping = setInterval(() => void places.sweep(), sweepMs).unref();
+  const sweep = (): void =>
+    void places.sweep().catch((error) => log.warn({ err: error }, 'a sweep of sessions for gradings did not finish'));
+  const sweeping = setInterval(sweep, sweepMs).unref();
   return {
     seal: createSessionSealer({
       sandboxes,
@@ -124,6 +135,7 @@ export async function createWorkerVerifications(
       sealer,
       submissions,
       meter,
+      admission: deps.admission,
       grades: gradings !== undefined,
       hasLayers: engine.hasLayers,
     }),
@@ -131,13 +143,21 @@ export async function createWorkerVerifications(
     capabilities: gradings === undefined ? [] : ['verification'],
     async start() {
       await gradings?.sweep();
+      // Only now: what a worker before this one graded may have run until the sweep.
+      hold.look();
+      looking = setInterval(hold.look, lookMs).unref();
       await places.sweep();
       caughtUp();
-      if (handler !== undefined) loop = startJobLoop({ jobs, handler, slots: config.ASSAY_VERIFICATION_SLOTS, log });
+      if (handler !== undefined) {
+        const slots = config.ASSAY_VERIFICATION_SLOTS;
+        const sharePercent = config.ASSAY_PROJECT_SHARE;
+        loop = startJobLoop({ jobs, handler, slots, sharePercent, open: () => deps.admission.takesWork, log });
+      }
     },
     stop: async () => loop?.stop(),
     async close() {
       clearInterval(sweeping);
+      clearInterval(looking);
       unfollow();
       unwatch();
       await gradings?.close();

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
-import { KeyRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { KeyRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { Scope } from '../../../gen/assay/v1/key_pb.js';
 import { ConfigError } from '../../shared/config.ts';
 import type { KeyStore } from '../../shared/store/key-store.ts';

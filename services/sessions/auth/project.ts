@@ -1,4 +1,4 @@
-/** The operator's own project: its admins may make keys for other projects. */
+/** The operator's own project: its admins make, list and revoke keys of every project. */
 export const operatorProject = 'default';
 
 export const projectShape = /^[a-z0-9-]{1,40}$/;

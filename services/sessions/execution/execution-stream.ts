@@ -1,7 +1,12 @@
 import type { ClientHttp2Stream } from 'node:http2';
 import { toBinary } from '@bufbuild/protobuf';
-import { type AttachRequest, type ExecuteRequest, ExecuteRequestSchema } from '../../../gen/assay/v1/execution_pb.js';
-import { type ExecuteManyRest, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import type { ExecuteManyRest } from '../../../gen/assay/internal/v1/worker_pb.js';
+import {
+  type AttachRequest,
+  type ExecuteRequest,
+  ExecuteRequestSchema,
+  ExecutionService,
+} from '../../../gen/assay/v1/execution_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
 import { explainError } from '../session/explain-error.ts';
@@ -72,7 +77,7 @@ export interface ExecutionStreamsDeps {
 
 export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStreams {
   const { target, client, openLine, shared, limits } = deps;
-  const { execute, attach } = WorkerService.method;
+  const { execute, attach } = ExecutionService.method;
   const explaining = (project: string, sessionId: string) => (error: unknown) =>
     explainError(deps.sessions, project, sessionId, error);
   const placeOf = async (project: string, request: AttachRequest): Promise<PlacedExecution> => {
@@ -94,10 +99,10 @@ export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStr
         sessionId,
         executionId,
         explain,
-        begin: (reader) => shared.execute(address, named, traceparent, reader),
+        begin: (reader) => shared.execute(address, project, named, traceparent, reader),
         async attach({ stdoutOffset, stderrOffset }) {
           const request = { sessionId, executionId, stdoutOffset, stderrOffset };
-          const line = await openLine(address, { request, resumed: true });
+          const line = await openLine(address, request, { resumed: true });
           return { line, address, sessionId, executionId, explain };
         },
       };
@@ -107,16 +112,16 @@ export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStr
       const request = given.executionId === '' ? { ...given, executionId: makeExecutionId() } : given;
       const { sessionId, executionId } = request;
       const address = await target(project, sessionId);
-      const stream = await client.openStream(address, execute, { request }, traceparent);
+      const stream = await client.openStream(address, execute, request, traceparent);
       return { stream, address, sessionId, executionId, explain: explaining(project, sessionId) };
     },
     async attach(project, request) {
       const place = await placeOf(project, request);
-      return { stream: await client.openStream(place.address, attach, { request }), ...place };
+      return { stream: await client.openStream(place.address, attach, request), ...place };
     },
     async attachLine(project, request) {
       const place = await placeOf(project, request);
-      return { line: await openLine(place.address, { request }), ...place };
+      return { line: await openLine(place.address, request), ...place };
     },
   };
 }

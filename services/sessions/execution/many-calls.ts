@@ -1,11 +1,13 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire';
 import type { Code, ConnectError } from '@connectrpc/connect';
+import type { ExecuteManyEnd as WorkerEnd } from '../../../gen/assay/internal/v1/worker_pb.js';
 import { ExecuteManyEndSchema, ExecuteRequestSchema, ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
-import type { ExecuteManyEnd as WorkerEnd } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
 import { toStatus } from '../../shared/rpc-error.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { Admission } from '../auth/admission.ts';
+import type { Peer } from '../auth/peer.ts';
 import type { CallRecord, CallRecords } from '../rpc/call-record.ts';
 import { invalid } from '../validation/field.ts';
 import { decodeRequest } from '../validation/message.ts';
@@ -16,7 +18,7 @@ import { brokenStream, type ExecutionStreams, type SharedExecution } from './exe
 /** Who speaks on a stream. Every call is let in by itself: a key may be revoked, or spent, while the stream stays open. */
 export interface Speaker {
   readonly authorization: string | undefined;
-  readonly peer: string;
+  readonly peer: Peer;
 }
 
 /** The way back to the speaker. */
@@ -45,6 +47,7 @@ export interface ManyCallsDeps {
   readonly admission: Admission;
   readonly records: CallRecords;
   readonly streams: ExecutionStreams;
+  readonly shares: WorkShares;
 }
 
 /** What a call has to say since the last message. */
@@ -64,7 +67,7 @@ const executeMethod = `${ExecutionService.typeName}/${ExecutionService.method.ex
 const nothing = new Uint8Array();
 const writer = new BinaryWriter();
 
-export function createManyCalls({ admission, records, streams }: ManyCallsDeps): OpenManyCalls {
+export function createManyCalls({ admission, records, streams, shares }: ManyCallsDeps): OpenManyCalls {
   return (speaker, answering) => {
     const calls = new Map<number, Call>();
     let news = new Map<number, News>();
@@ -127,6 +130,9 @@ export function createManyCalls({ admission, records, streams }: ManyCallsDeps):
       const { caller, release } = await admission.admit({ ...speaker, method: executeMethod, streaming: true });
       call.release = release;
       if (call.over || caller === undefined) return release();
+      const turn = shares.turn(caller.project, encoded.length);
+      if (turn !== undefined) await turn;
+      if (call.over) return;
       const request = decodeRequest(ExecuteRequestSchema, encoded);
       call.record.about({ project: caller.project, keyId: caller.keyId, sessionId: request.sessionId });
       const execution = await streams.share(caller.project, request, encoded, call.record.traceparent);

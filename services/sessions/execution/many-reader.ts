@@ -43,10 +43,15 @@ export async function* readMany(
       }
     }
   };
-  // A reader that vanishes may leave this generator parked for ever.
-  const abort = (): void => {
+  const close = (): void => {
     calls.close();
     taken();
+  };
+  // A reader that vanishes may leave this generator parked for ever.
+  const abort = (): void => {
+    close();
+    failure ??= signal.reason;
+    wake();
   };
   signal.addEventListener('abort', abort, { once: true });
   takeAll()
@@ -72,6 +77,6 @@ export async function* readMany(
     if (failure !== undefined) throw failure;
   } finally {
     signal.removeEventListener('abort', abort);
-    abort();
+    close();
   }
 }

@@ -4,7 +4,9 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Admission } from '../auth/admission.ts';
 import type { Caller } from '../auth/caller.ts';
 import type { Speaker } from '../execution/many-calls.ts';
+import { callTimeout } from '../rpc/call-limits.ts';
 import { type CallRecord, type CallRecords, deadlineExceeded } from '../rpc/call-record.ts';
+import { peerOf } from '../rpc/peer.ts';
 import type { GrpcCall } from './grpc-call.ts';
 
 /** Who calls, and from where. */
@@ -33,12 +35,16 @@ export function recordOf(records: CallRecords, headers: IncomingHttpHeaders, str
   return records(methodOf(headers), streaming, { requestId, traceparent: oneOf(headers.traceparent) });
 }
 
+/** Ends a call with an error. */
+export type StopCall = (error: unknown) => void;
+
 /** Runs the call to its first end: the worker's status, an error, the deadline, or the client's going. */
 export function follow(
   call: GrpcCall,
   record: CallRecord,
-  run: () => Promise<Record<string, string> | undefined>,
-): (error: unknown) => void {
+  run: (stop: StopCall) => Promise<Record<string, string> | undefined>,
+  limitMs = Number.POSITIVE_INFINITY,
+): StopCall {
   let over = false;
   const finish = (code: Code | undefined): void => {
     if (over) return;
@@ -52,10 +58,9 @@ export function follow(
     call.fail(mapped);
     finish(mapped.code);
   };
-  const { timeoutMs } = call;
-  const timer = timeoutMs === undefined ? undefined : setTimeout(() => stop(deadlineExceeded()), capped(timeoutMs));
+  const timer = startDeadline(call.timeoutMs ?? Number.POSITIVE_INFINITY, limitMs, stop);
   call.stream.once('close', () => finish(Code.Canceled));
-  Promise.try(run).then((status) => {
+  Promise.try(run, stop).then((status) => {
     if (over || status === undefined) return finish(Code.Canceled);
     call.end(status);
     const code = Number(status['grpc-status']);
@@ -64,20 +69,32 @@ export function follow(
   return stop;
 }
 
-/** Lets the call in, for as long as its stream is open. */
+function startDeadline(givenMs: number, limitMs: number, stop: StopCall): NodeJS.Timeout | undefined {
+  if (givenMs <= limitMs && givenMs !== Number.POSITIVE_INFINITY)
+    return setTimeout(() => stop(deadlineExceeded()), capped(givenMs));
+  if (limitMs === Number.POSITIVE_INFINITY) return undefined;
+  return setTimeout(() => stop(callTimeout(limitMs)), capped(limitMs));
+}
+
+/** Lets the call in, for as long as its stream is open and its key is valid. */
 export async function admit(
   admission: Admission,
-  { stream }: GrpcCall,
+  call: GrpcCall,
   record: CallRecord,
   headers: IncomingHttpHeaders,
-  streaming: boolean,
+  stop: StopCall | undefined,
 ): Promise<Called> {
-  const peer = stream.session?.socket?.remoteAddress ?? '';
+  const { stream } = call;
+  const peer = peerOf(stream.session);
   const { authorization } = headers;
-  const { caller, release } = await admission.admit({ method: methodOf(headers), authorization, peer, streaming });
-  stream.once('close', release);
-  if (stream.destroyed) release();
+  const streaming = stop !== undefined;
+  const admitted = await admission.admit({ method: methodOf(headers), authorization, peer, streaming });
+  const { caller } = admitted;
+  stream.once('close', admitted.release);
+  if (stream.destroyed) admitted.release();
   if (caller === undefined) throw new DomainError('UNAUTHENTICATED', 'this call needs an API key');
+  call.letIn();
+  if (stop !== undefined) admitted.onRevoked(stop);
   record.about({ project: caller.project, keyId: caller.keyId });
   return { caller, authorization, peer };
 }

@@ -2,14 +2,18 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { ConnectError } from '@connectrpc/connect';
 import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
 import { toTrailers } from '../../shared/rpc-error.ts';
+import { type RequestBody, requestTimeout } from '../rpc/request-body.ts';
+import { discardBody, refusedBodyBytes, refusedBodyMs } from '../rpc/unread-body.ts';
 import { invalid, overLimit } from '../validation/field.ts';
 import { unsentMemoryOf } from './unsent-memory.ts';
 
 /** One server-streaming gRPC call, framed by hand on its HTTP/2 stream. */
 export interface GrpcCall {
   readonly stream: ServerHttp2Stream;
-  /** The one message of the request. Rejects for none, a second one, one over the limit, or a client that went away. */
-  readMessage(limitBytes: number): Promise<Buffer>;
+  /** Says that the call was let in. What a call sends that was not is not read. */
+  letIn(): void;
+  /** The one message of the request. Rejects for none, a second one, one over a limit or late, or a client that went away. */
+  readMessage(body: RequestBody): Promise<Buffer>;
   /** Sends the headers of the response, if they were not sent. */
   begin(): void;
   /** Sends frames. Calls back once nobody looks at them any more; never, where the call is cut off before they have left. */
@@ -41,6 +45,7 @@ export function createGrpcCall(
   // A stream that is destroyed forgets its session.
   const memory = stream.session && unsentMemoryOf(stream.session);
   let over = false;
+  let admitted = false;
   let trailers: Record<string, string> = {};
   const response = {
     ':status': 200,
@@ -63,7 +68,10 @@ export function createGrpcCall(
     trailers = status;
     if (stream.headersSent) stream.end();
     else stream.respond({ ...response, ...status }, { endStream: true });
-    letGo(stream, patienceMs + stream.writableLength / slowestBytesPerMs);
+    const [limitBytes, ms] = admitted ? [Number.POSITIVE_INFINITY, patienceMs] : [refusedBodyBytes, refusedBodyMs];
+    // Not a close without an error, which waits for the unread data and so resets nothing: the stream would be gone here
+    // and open there, and node would answer the next window of the client with empty frames for ever.
+    discardBody(stream, limitBytes, ms + stream.writableLength / slowestBytesPerMs, () => stream.destroy());
   };
   return {
     stream,
@@ -74,31 +82,28 @@ export function createGrpcCall(
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    letIn() {
+      admitted = true;
+    },
     begin,
     write,
     end,
     fail: (error) => end(toTrailers(error)),
-    readMessage: (limitBytes) => readMessage(stream, limitBytes),
+    readMessage: (body) => readMessage(stream, body),
     timeoutMs: parseTimeout(headers['grpc-timeout']),
   };
 }
 
-function letGo(stream: ServerHttp2Stream, afterMs: number): void {
-  stream.resume();
-  const timer = setTimeout(() => {
-    // Not after a close without an error, which waits for the unread data and so resets nothing: the stream would be gone
-    // here and open there, and node would answer the next window of the client with empty frames for ever.
-    stream.destroy();
-  }, afterMs);
-  stream.once('close', () => clearTimeout(timer));
-}
-
-function readMessage(stream: ServerHttp2Stream, limitBytes: number): Promise<Buffer> {
+function readMessage(stream: ServerHttp2Stream, body: RequestBody): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const frames = createGrpcFrameReader(limitBytes);
+    const frames = createGrpcFrameReader(body.limitBytes);
     let message: Buffer | undefined;
+    let bytes = 0;
+    const timer = setTimeout(() => finish(() => reject(requestTimeout(body))), body.withinMs);
     const onData = (chunk: Buffer): void => {
       try {
+        bytes += chunk.length;
+        body.hold(bytes);
         const found = frames.push(chunk);
         const [first] = found;
         if (found.length > 1 || (message !== undefined && first !== undefined)) {
@@ -106,7 +111,7 @@ function readMessage(stream: ServerHttp2Stream, limitBytes: number): Promise<Buf
         }
         message = first === undefined ? message : Buffer.from(first);
       } catch (error) {
-        finish(() => reject(toReadingError(error, limitBytes)));
+        finish(() => reject(toReadingError(error, body.limitBytes)));
       }
     };
     const onEnd = (): void =>
@@ -116,6 +121,8 @@ function readMessage(stream: ServerHttp2Stream, limitBytes: number): Promise<Buf
       });
     const onClose = (): void => finish(() => reject(invalid('request', 'the call was cancelled', 'one message')));
     const finish = (run: () => void): void => {
+      clearTimeout(timer);
+      body.hold(0);
       stream.off('data', onData);
       stream.off('end', onEnd);
       stream.off('close', onClose);

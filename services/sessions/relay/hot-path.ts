@@ -2,13 +2,15 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { Code } from '@connectrpc/connect';
 import { AttachRequestSchema, ExecuteRequestSchema, ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
 import type { DomainError } from '../../shared/domain-error.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { Admission } from '../auth/admission.ts';
 import type { ExecutionStreams, SharedExecution } from '../execution/execution-stream.ts';
-import type { OpenManyCalls, Speaker } from '../execution/many-calls.ts';
+import type { OpenManyCalls } from '../execution/many-calls.ts';
 import type { CallRecord, CallRecords } from '../rpc/call-record.ts';
+import type { RequestBodies, RequestBody } from '../rpc/request-body.ts';
 import { decodeRequest } from '../validation/message.ts';
 import { errorOfStatus } from '../worker/worker-status.ts';
-import { admit, follow, isPlainGrpc, recordOf } from './call-life.ts';
+import { admit, type Called, follow, isPlainGrpc, recordOf } from './call-life.ts';
 import { createGrpcCall, type GrpcCall } from './grpc-call.ts';
 import { relayMany } from './many-relay.ts';
 import { relay } from './relay.ts';
@@ -27,31 +29,33 @@ export interface HotPathDeps {
   readonly records: CallRecords;
   readonly streams: ExecutionStreams;
   readonly many: OpenManyCalls;
-  readonly requestBytes: number;
+  readonly bodies: RequestBodies;
+  readonly shares: WorkShares;
 }
 
-type Serve = (
-  call: GrpcCall,
-  record: CallRecord,
-  project: string,
-  speaker: Speaker,
-) => Promise<Record<string, string> | undefined>;
+type Serve = (call: GrpcCall, record: CallRecord, called: Called) => Promise<Record<string, string> | undefined>;
 
 export function createHotPath(deps: HotPathDeps): HotPath {
-  const { admission, records, streams, requestBytes } = deps;
+  const { admission, records, streams, shares } = deps;
   const service = ExecutionService.typeName;
-  const execute: Serve = async (call, record, project) => {
-    const message = await call.readMessage(requestBytes);
+  const bodyOf = ({ caller, peer }: Called): RequestBody => deps.bodies.open(caller, peer.address);
+  const execute: Serve = async (call, record, called) => {
+    await shares.turn(called.caller.project);
+    const message = await call.readMessage(bodyOf(called));
+    await shares.turn(called.caller.project, message.length);
     const request = decodeRequest(ExecuteRequestSchema, message);
     record.about({ sessionId: request.sessionId });
-    const execution = await streams.share(project, request, message, record.traceparent);
+    const execution = await streams.share(called.caller.project, request, message, record.traceparent);
     return explained(await relayShared(call, execution), execution);
   };
-  const many: Serve = (call, _record, _project, speaker) => relayMany(call, deps.many, speaker, requestBytes);
-  const attach: Serve = async (call, record, project) => {
-    const request = decodeRequest(AttachRequestSchema, await call.readMessage(requestBytes));
+  const many: Serve = (call, _record, called) => {
+    const { authorization, peer } = called;
+    return relayMany(call, deps.many, { authorization, peer }, bodyOf(called));
+  };
+  const attach: Serve = async (call, record, called) => {
+    const request = decodeRequest(AttachRequestSchema, await call.readMessage(bodyOf(called)));
     record.about({ sessionId: request.sessionId });
-    const opened = await streams.attachLine(project, request);
+    const opened = await streams.attachLine(called.caller.project, request);
     return explained(await relay(call, opened), opened);
   };
   const serves: ReadonlyMap<string, Serve> = new Map([
@@ -68,13 +72,12 @@ export function createHotPath(deps: HotPathDeps): HotPath {
       const record = recordOf(records, headers, true);
       stream.on('error', () => {});
       const call = createGrpcCall(stream, headers, record.requestId);
-      const stop = follow(call, record, async () => {
+      const end = follow(call, record, async (stop) => {
         if (closed !== undefined) throw closed;
-        const { caller, ...speaker } = await admit(admission, call, record, headers, true);
-        return serve(call, record, caller.project, speaker);
+        return serve(call, record, await admit(admission, call, record, headers, stop));
       });
-      stops.add(stop);
-      stream.once('close', () => stops.delete(stop));
+      stops.add(end);
+      stream.once('close', () => stops.delete(end));
     },
     endAll(error) {
       closed = error;

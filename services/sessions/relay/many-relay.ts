@@ -1,5 +1,6 @@
 import { createGrpcFrameReader, grpcPrefix } from '../../shared/grpc-frame.ts';
 import type { ManyCalls, OpenManyCalls, Speaker } from '../execution/many-calls.ts';
+import { type RequestBody, requestTimeout } from '../rpc/request-body.ts';
 import { type GrpcCall, toReadingError } from './grpc-call.ts';
 
 const ok = { 'grpc-status': '0' };
@@ -11,13 +12,14 @@ export function relayMany(
   call: GrpcCall,
   open: OpenManyCalls,
   speaker: Speaker,
-  messageBytes: number,
+  body: RequestBody,
 ): Promise<Record<string, string> | undefined> {
   const { stream } = call;
   return new Promise((resolve, reject) => {
-    const frames = createGrpcFrameReader(messageBytes);
+    const frames = createGrpcFrameReader(body.limitBytes);
     const crowded = (): boolean => stream.writableLength > queueLimitBytes;
     let ended = false;
+    let unfinished: NodeJS.Timeout | undefined;
     const calls: ManyCalls = open(speaker, {
       send(messages) {
         if (call.over || stream.destroyed) return;
@@ -31,17 +33,34 @@ export function relayMany(
       },
     });
     const gone = (): void => {
+      clearTimeout(unfinished);
+      stream.off('data', take);
+      body.close();
       calls.close();
       resolve(undefined);
     };
     stream.once('close', gone);
     call.onOver(gone);
+    const refuse = (error: unknown): void => {
+      stream.off('data', take);
+      reject(toReadingError(error, body.limitBytes));
+    };
+    /** A message that has begun has to become whole in time. */
+    const bound = (whole: boolean): void => {
+      body.hold(frames.pending);
+      if (frames.pending === 0 || whole) {
+        clearTimeout(unfinished);
+        unfinished = undefined;
+      }
+      if (frames.pending > 0) unfinished ??= setTimeout(() => refuse(requestTimeout(body)), body.withinMs);
+    };
     const take = (chunk: Buffer): void => {
       try {
-        for (const message of frames.push(chunk)) calls.take(message);
+        const messages = frames.push(chunk);
+        for (const message of messages) calls.take(message);
+        if (frames.pending > 0 || unfinished !== undefined) bound(messages.length > 0);
       } catch (error) {
-        stream.off('data', take);
-        reject(toReadingError(error, messageBytes));
+        refuse(error);
       }
       if (!crowded()) return;
       stream.pause();

@@ -2,10 +2,13 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { create, type DescMessage, type DescMethodUnary, type DescService, toBinary } from '@bufbuild/protobuf';
 import { createContextValues, createHandlerContext, type MethodImpl, type ServiceImpl } from '@connectrpc/connect';
 import { grpcFrame } from '../../shared/grpc-frame.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { Admission } from '../auth/admission.ts';
 import { callerKey } from '../auth/caller.ts';
+import type { CallLimits } from '../rpc/call-limits.ts';
 import type { CallRecord, CallRecords } from '../rpc/call-record.ts';
 import { peerKey } from '../rpc/peer.ts';
+import type { RequestBodies } from '../rpc/request-body.ts';
 import { traceparentKey } from '../rpc/trace.ts';
 import { decodeRequest } from '../validation/message.ts';
 import { admit, type Called, capped, follow, isPlainGrpc, recordOf } from './call-life.ts';
@@ -21,7 +24,9 @@ export interface UnaryPathDeps {
   readonly admission: Admission;
   readonly records: CallRecords;
   readonly services: readonly Served[];
-  readonly requestBytes: number;
+  readonly bodies: RequestBodies;
+  readonly callLimits: CallLimits;
+  readonly shares: WorkShares;
   /** Aborted when the server stops. */
   readonly shutdownSignal: AbortSignal;
 }
@@ -43,7 +48,7 @@ type Handle = MethodImpl<Unary>;
 const ok = { 'grpc-status': '0' };
 
 export function createUnaryPath(deps: UnaryPathDeps): UnaryPath {
-  const { admission, records, requestBytes, shutdownSignal } = deps;
+  const { admission, records, bodies, shutdownSignal, shares } = deps;
   const methods = new Map<string, { method: Unary; handle: Handle }>();
   for (const { service, handlers } of deps.services) {
     for (const method of service.methods) {
@@ -74,21 +79,38 @@ export function createUnaryPath(deps: UnaryPathDeps): UnaryPath {
       const { method, handle } = methods.get(headers[':path'] ?? '') as { method: Unary; handle: Handle };
       const record = recordOf(records, headers, false);
       const call = createGrpcCall(stream, headers, record.requestId);
-      follow(call, record, async () => {
-        const called = await admit(admission, call, record, headers, false);
-        const request = decodeRequest(method.input, await call.readMessage(requestBytes));
+      const serve = async (): Promise<typeof ok | undefined> => {
+        const called = await admit(admission, call, record, headers, undefined);
+        await shares.turn(called.caller.project);
+        const body = bodies.open(called.caller, called.peer.address);
+        const message = await call.readMessage(body);
+        // The bytes are here until the answer is: input may wait for its program for long.
+        body.hold(message.length);
+        try {
+          return await answer(message, called);
+        } finally {
+          body.close();
+        }
+      };
+      const answer = async (message: Buffer, called: Called): Promise<typeof ok | undefined> => {
+        const turn = shares.turn(called.caller.project, message.length);
+        if (turn !== undefined) await turn;
+        // Whoever left while the call waited is told nothing, and a handler would never hear that nobody waits.
+        if (call.over || stream.destroyed) return undefined;
+        const request = decodeRequest(method.input, message);
         if ('sessionId' in request) record.about({ sessionId: String(request.sessionId) });
         const context = contextOf(method, call, called, record);
         try {
-          const answer = await handle(request, context);
+          const response = await handle(request, context);
           if (call.over || stream.destroyed) return undefined;
           call.begin();
-          call.write(grpcFrame(toBinary(method.output, create(method.output, answer))));
+          call.write(grpcFrame(toBinary(method.output, create(method.output, response))));
           return ok;
         } finally {
           context.abort();
         }
-      });
+      };
+      follow(call, record, serve, deps.callLimits(method));
     },
   };
 }

@@ -3,10 +3,9 @@ import type { ServiceImpl } from '@connectrpc/connect';
 import {
   AttachResponseSchema,
   ExecuteResponseSchema,
-  type ExecutionService,
+  ExecutionService,
   ListExecutionsRequestSchema,
 } from '../../../gen/assay/v1/execution_pb.js';
-import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { countPassed } from '../../shared/young-collection.ts';
 import { requireCaller } from '../auth/caller.ts';
 import type { Limits } from '../config.ts';
@@ -36,7 +35,7 @@ export interface ExecutionServiceDeps extends ForwardDeps {
 export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<typeof ExecutionService> {
   const { streams, tokens, limits } = deps;
   const { getExecution, listExecutions, writeInput, closeInput, signalExecution, cancelExecution, resizeTerminal } =
-    WorkerService.method;
+    ExecutionService.method;
 
   const forward = createForward(deps);
   return {
@@ -59,7 +58,7 @@ export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<
     },
     getExecution(request, context) {
       checkExecutionName(request);
-      return forward(context, request.sessionId, getExecution, { request }, (output) => output.response);
+      return forward(context, getExecution, request);
     },
     async listExecutions(request, context) {
       checkSessionId(request.sessionId);
@@ -67,33 +66,32 @@ export function createExecutionService(deps: ExecutionServiceDeps): ServiceImpl<
       const query = `executions ${requireCaller(context).project} ${request.sessionId}`;
       const pageToken = request.pageToken === '' ? '' : tokens.open(query, request.pageToken);
       const inner = create(ListExecutionsRequestSchema, { sessionId: request.sessionId, pageSize, pageToken });
-      const wrapped = { request: inner };
-      const page = await forward(context, request.sessionId, listExecutions, wrapped, (output) => output.response);
+      const page = await forward(context, listExecutions, inner);
       const next = page.nextPageToken === '' ? '' : tokens.make(query, page.nextPageToken);
       return { executions: page.executions, nextPageToken: next };
     },
     writeInput(request, context) {
       checkWriteInputRequest(request, limits);
       countPassed(request.data.length);
-      return forward(context, request.sessionId, writeInput, { request }, (output) => output.response);
+      return forward(context, writeInput, request);
     },
     closeInput(request, context) {
       checkExecutionName(request);
-      return forward(context, request.sessionId, closeInput, { request }, (output) => output.response);
+      return forward(context, closeInput, request);
     },
     signalExecution(request, context) {
       checkExecutionName(request);
       checkSignal(request.signal);
-      return forward(context, request.sessionId, signalExecution, { request }, (output) => output.response ?? {});
+      return forward(context, signalExecution, request);
     },
     cancelExecution(request, context) {
       checkExecutionName(request);
-      return forward(context, request.sessionId, cancelExecution, { request }, (output) => output.response ?? {});
+      return forward(context, cancelExecution, request);
     },
     resizeTerminal(request, context) {
       checkExecutionName(request);
       checkTerminalSize('size', request.size);
-      return forward(context, request.sessionId, resizeTerminal, { request }, (output) => output.response ?? {});
+      return forward(context, resizeTerminal, request);
     },
     async *getTranscript({ sessionId, executionId, cursor, withoutOutput }, context) {
       checkSessionId(sessionId);

@@ -2,31 +2,37 @@ import { createHash } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServiceImpl } from '@connectrpc/connect';
-import { type KeyRecord, KeyRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
-import { type CreateKeyRequest, type Key, KeySchema, type KeyService, Scope } from '../../../gen/assay/v1/key_pb.js';
+import { type KeyRecord, KeyRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
+import { type Key, KeySchema, type KeyService, Scope } from '../../../gen/assay/v1/key_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { KeyStore } from '../../shared/store/key-store.ts';
 import type { RecordView } from '../../shared/store/record-view.ts';
 import { hashApiKey, makeApiKey } from '../auth/api-key.ts';
 import { type Caller, requireCaller } from '../auth/caller.ts';
 import { operatorProject } from '../auth/project.ts';
-import { checkKeyId } from '../validation/identifier.ts';
+import type { Quota } from '../quota.ts';
+import { checkKeyId, checkProject } from '../validation/identifier.ts';
 import { checkCreateKeyRequest } from '../validation/key-request.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
 
+/** In ListKeys. */
+const everyProject = '*';
+
 export interface KeyServiceDeps {
   readonly keys: KeyStore;
   readonly view: RecordView<KeyRecord>;
+  readonly quota: Quota;
   readonly tokens: PageTokens;
   readonly nowMs: () => number;
 }
 
-export function createKeyService({ keys, view, tokens, nowMs }: KeyServiceDeps): ServiceImpl<typeof KeyService> {
+export function createKeyService(deps: KeyServiceDeps): ServiceImpl<typeof KeyService> {
+  const { keys, view, quota, tokens, nowMs } = deps;
   return {
     async createKey(request, context) {
       checkCreateKeyRequest(request);
-      const project = projectFor(request, requireCaller(context));
+      const project = projectFor(request.project, requireCaller(context), 'makes');
       const made = makeApiKey(request.requestId === '' ? undefined : keyIdOfRequest(project, request.requestId));
       const { description } = request;
       const scopes = [...new Set(request.scopes)].sort();
@@ -37,20 +43,26 @@ export function createKeyService({ keys, view, tokens, nowMs }: KeyServiceDeps):
         description,
         createTime: timestampFromMs(nowMs()),
       });
-      const stored = await keys.create(create(KeyRecordSchema, { key, secretSha256: hashApiKey(made.text) }));
-      if (stored === undefined) return { key: await sameKey(keys, key) };
-      view.note(made.keyId, stored);
-      return { key, secret: made.text };
+      // A request that is repeated makes none.
+      if (view.get(made.keyId) !== undefined) return { key: await sameKey(keys, key) };
+      const record = create(KeyRecordSchema, { key, secretSha256: hashApiKey(made.text) });
+      const stored = await quota(project, made.keyId, async () => {
+        const written = await keys.create(record);
+        if (written !== undefined) view.note(made.keyId, written);
+        return written;
+      });
+      return stored === undefined ? { key: await sameKey(keys, key) } : { key, secret: made.text };
     },
     async listKeys(request, context) {
-      const { project } = requireCaller(context);
+      if (request.project !== '' && request.project !== everyProject) checkProject(request.project);
+      const project = projectFor(request.project, requireCaller(context), 'lists');
       const size = checkPageSize(request.pageSize);
       const query = `keys ${project}`;
       const after = request.pageToken === '' ? '' : tokens.open(query, request.pageToken);
       await view.whenWarm();
       const all = [...view.entries()].map(([, seen]) => seen.value.key).filter((key) => key !== undefined);
       const rest = all
-        .filter((key) => key.project === project && key.keyId > after)
+        .filter((key) => (project === everyProject || key.project === project) && key.keyId > after)
         .sort((a, b) => (a.keyId < b.keyId ? -1 : 1));
       const page = rest.slice(0, size);
       const last = page.at(-1);
@@ -60,14 +72,15 @@ export function createKeyService({ keys, view, tokens, nowMs }: KeyServiceDeps):
     async revokeKey({ keyId }, context) {
       checkKeyId(keyId);
       const { project } = requireCaller(context);
+      const mayRevoke = (key: Key): boolean => project === operatorProject || key.project === project;
       const stored = await keys.update(keyId, (record) => {
         const { key } = record;
-        if (key === undefined || key.project !== project || key.revokeTime !== undefined) return undefined;
+        if (key === undefined || !mayRevoke(key) || key.revokeTime !== undefined) return undefined;
         const revoked = { ...create(KeySchema, key), revokeTime: timestampFromMs(nowMs()) };
         return { ...create(KeyRecordSchema, record), key: revoked };
       });
       const key = stored?.value.key;
-      if (stored === undefined || key === undefined || key.project !== project) {
+      if (stored === undefined || key === undefined || !mayRevoke(key)) {
         const message = `no key ${keyId} in this project; ListKeys shows what there is`;
         throw new DomainError('KEY_NOT_FOUND', message, { key_id: keyId });
       }
@@ -77,10 +90,12 @@ export function createKeyService({ keys, view, tokens, nowMs }: KeyServiceDeps):
   };
 }
 
-function projectFor(request: CreateKeyRequest, caller: Caller): string {
-  if (request.project === '' || request.project === caller.project) return caller.project;
-  if (caller.project === operatorProject) return request.project;
-  const message = `project: a key of ${caller.project} makes keys for itself only; use a key of ${operatorProject}`;
+/** Whose keys are meant. Those of other projects are the operator's business alone. */
+function projectFor(asked: string, caller: Caller, does: 'makes' | 'lists'): string {
+  if (asked === '' || asked === caller.project) return caller.project;
+  if (caller.project === operatorProject) return asked;
+  const whose = asked === everyProject ? 'every project' : asked;
+  const message = `project: a key of ${caller.project} ${does} no keys of ${whose}; use a key of ${operatorProject}`;
   throw new DomainError('SCOPE_MISSING', message, { field: 'project' });
 }
 

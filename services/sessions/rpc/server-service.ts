@@ -1,6 +1,7 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServiceImpl } from '@connectrpc/connect';
-import type { ServerService } from '../../../gen/assay/v1/server_pb.js';
+import type { LimitsSchema, ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { requireCaller } from '../auth/caller.ts';
 import { operatorProject } from '../auth/project.ts';
@@ -35,27 +36,46 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
       return {
         version,
         capabilities: common.sort(),
-        limits: {
-          sessionsPerProject: limits.sessionsPerProject,
-          commandBytes: limits.commandBytes,
-          inputBytes: limits.inputBytes,
-          requestBytes: limits.requestBytes,
-          requestsPerSecond: limits.requestsPerSecond,
-          streamsPerKey: limits.streamsPerKey,
-          verificationsPerProject: limits.verificationsPerProject,
-          ttl: durationFromMs(limits.ttlMs),
-          defaultTtl: durationFromMs(limits.defaultTtlMs),
-        },
-        workers: known.map(({ record, reachable }) => ({
+        limits: toldLimits(limits),
+        workers: known.map(({ record, reachable, connectFailure }) => ({
           workerId: record.workerId,
           sessions: record.sessions,
           capacity: record.capacity,
-          reachable,
+          reachable: reachable && connectFailure === undefined,
           capabilities: record.capabilities,
           warm: record.warm,
           warmCapacity: record.warmCapacity,
+          pressure: record.pressure,
         })),
       };
     },
+  };
+}
+
+function toldLimits(limits: Limits): MessageInitShape<typeof LimitsSchema> {
+  return {
+    sessionsPerProject: limits.sessionsPerProject,
+    commandBytes: limits.commandBytes,
+    inputBytes: limits.inputBytes,
+    requestBytes: limits.requestBytes,
+    requestsPerSecond: limits.requestsPerSecond,
+    streamsPerKey: limits.streamsPerKey,
+    ttl: durationFromMs(limits.ttlMs),
+    defaultTtl: durationFromMs(limits.defaultTtlMs),
+    verificationsPerProject: limits.verificationsPerProject,
+    keysPerProject: limits.keysPerProject,
+    requestsPerSecondPerProject: limits.requestsPerSecondPerProject,
+    streamsPerProject: limits.streamsPerProject,
+    callsPerProject: limits.callsPerProject,
+    connectionsPerProject: limits.connectionsPerProject,
+    unfinishedBytesPerKey: BigInt(limits.unfinishedBytesPerKey),
+    unfinishedBytesPerProject: BigInt(limits.unfinishedBytesPerProject),
+    session: {
+      cpus: limits.cpus,
+      memoryBytes: BigInt(limits.memoryBytes),
+      diskBytes: BigInt(limits.diskBytes),
+      pids: limits.pids,
+    },
+    outputKeptBytes: BigInt(limits.outputKeptBytes),
   };
 }

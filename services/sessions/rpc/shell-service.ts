@@ -1,7 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
-import { ListShellsRequestSchema, type ShellService } from '../../../gen/assay/v1/shell_pb.js';
-import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { ListShellsRequestSchema, ShellService } from '../../../gen/assay/v1/shell_pb.js';
 import { requireCaller } from '../auth/caller.ts';
 import { checkSessionId } from '../validation/identifier.ts';
 import type { PageTokens } from '../validation/page-token.ts';
@@ -15,16 +14,16 @@ export interface ShellServiceDeps extends ForwardDeps {
 
 export function createShellService(deps: ShellServiceDeps): ServiceImpl<typeof ShellService> {
   const { tokens } = deps;
-  const { openShell, getShell, listShells, closeShell } = WorkerService.method;
+  const { openShell, getShell, listShells, closeShell } = ShellService.method;
   const forward = createForward(deps);
   return {
     openShell(request, context) {
       checkOpenShellRequest(request);
-      return forward(context, request.sessionId, openShell, { request }, (output) => output.response);
+      return forward(context, openShell, request);
     },
     getShell(request, context) {
       checkShellName(request);
-      return forward(context, request.sessionId, getShell, { request }, (output) => output.response);
+      return forward(context, getShell, request);
     },
     async listShells(request, context) {
       checkSessionId(request.sessionId);
@@ -32,14 +31,13 @@ export function createShellService(deps: ShellServiceDeps): ServiceImpl<typeof S
       const query = `shells ${requireCaller(context).project} ${request.sessionId}`;
       const pageToken = request.pageToken === '' ? '' : tokens.open(query, request.pageToken);
       const inner = create(ListShellsRequestSchema, { sessionId: request.sessionId, pageSize, pageToken });
-      const wrapped = { request: inner };
-      const page = await forward(context, request.sessionId, listShells, wrapped, (output) => output.response);
+      const page = await forward(context, listShells, inner);
       const next = page.nextPageToken === '' ? '' : tokens.make(query, page.nextPageToken);
       return { shells: page.shells, nextPageToken: next };
     },
     closeShell(request, context) {
       checkShellName(request);
-      return forward(context, request.sessionId, closeShell, { request }, (output) => output.response);
+      return forward(context, closeShell, request);
     },
   };
 }

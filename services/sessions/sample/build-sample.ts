@@ -1,7 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
-import type { WorkerRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { WorkerRecord } from '../../../gen/assay/internal/v1/records_pb.js';
+import { BuildSampleImageResponseSchema, WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import type { BuildSampleResponse } from '../../../gen/assay/v1/sample_pb.js';
-import { BuildSampleImageResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { readWorkerStream } from '../execution/execution-reader.ts';

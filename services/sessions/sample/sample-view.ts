@@ -1,13 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import {
-  Assurance,
   type Sample,
   SampleSchema,
   type SampleVerification,
   SampleVerificationSchema,
 } from '../../../gen/assay/v1/sample_pb.js';
-import { NetworkMode, NetworkSchema, ResourceLimitsSchema } from '../../../gen/assay/v1/session_pb.js';
+import { Assurance, NetworkMode, NetworkSchema, ResourceLimitsSchema } from '../../../gen/assay/v1/types_pb.js';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { weakest } from '../../shared/sample/run-plan.ts';
 import { type RoleName, roleNames } from '../../shared/sample/verification-schema.ts';
@@ -88,6 +87,7 @@ function verificationOf({ sample }: SampleFolder, grader: boolean): SampleVerifi
     forbidPaths: verification.forbid_paths,
     maxBytes: BigInt(verification.submission.max_bytes),
     maxFiles: verification.submission.max_files,
+    pauseSessions: verification.pause_sessions === true,
     hasOracle: grader && sample.oracle !== undefined,
   });
 }

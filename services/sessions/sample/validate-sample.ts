@@ -1,8 +1,8 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import type { WorkerRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { WorkerRecord } from '../../../gen/assay/internal/v1/records_pb.js';
+import { ValidateSampleContentResponseSchema, WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import { SampleValidationSchema, type ValidateSampleResponse } from '../../../gen/assay/v1/sample_pb.js';
-import { ValidateSampleContentResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { ValidationStore } from '../../shared/store/validation-store.ts';

@@ -1,14 +1,18 @@
 import { once } from 'node:events';
 import { createServer as createHttp1Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { ConfigError } from '../../shared/config.ts';
 import { createConnectionRouter } from '../../shared/connection-router.ts';
 import { DomainError } from '../../shared/domain-error.ts';
 import { toConnectError } from '../../shared/rpc-error.ts';
 import type { Limits } from '../config.ts';
 import type { HotPath } from '../relay/hot-path.ts';
 import type { UnaryPath } from '../relay/unary-path.ts';
+import { notePeer } from '../rpc/peer.ts';
+import { createConnections } from './connections.ts';
 import { createHttp2Server } from './http2-server.ts';
 import { createInFlight } from './in-flight.ts';
+import { refuseRequest } from './refused-call.ts';
 import type { RequestHandler } from './rpc-adapter.ts';
 
 export interface PublicServer {
@@ -28,11 +32,14 @@ export interface PublicServerDeps {
 }
 
 const finishMs = 5_000;
+/** By how much the server of HTTP/1.1, which ends a slow request without a word, leaves the refusal to the call. */
+const graceMs = 10_000;
 const headerBytes = 65_536;
 
 export async function openPublicServer(deps: PublicServerDeps): Promise<PublicServer> {
   const { hotPath, limits, listen, shutdown } = deps;
   const inFlight = createInFlight();
+  const connections = createConnections(limits);
   const handler: RequestHandler = (request, response) => {
     inFlight.track(response);
     deps.handler(request, response);
@@ -44,17 +51,31 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
       deps.unaryPath.serve(stream, headers);
     },
   };
-  const http2 = createHttp2Server([hotPath, unary], handler, limits.streamsPerConnection);
+  const http2 = createHttp2Server([hotPath, unary], handler, limits.streamsPerConnection, connections.ofSession);
   const http1 = createHttp1Server(
-    { maxHeaderSize: headerBytes, headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 },
-    handler,
+    {
+      maxHeaderSize: headerBytes,
+      headersTimeout: 10_000,
+      requestTimeout: limits.requestMs + graceMs,
+      connectionsCheckingInterval: 5_000,
+    },
+    (request, response) => {
+      const connection = connections.ofSocket(request.socket);
+      if (connection.refusal !== undefined) return refuseRequest(response, connection.refusal);
+      response.once('close', connection.begin());
+      handler(request, response);
+    },
   );
+  http1.on('connection', (socket) => notePeer(socket, connections.ofSocket(socket)));
   http1.on('clientError', (_error, socket) => socket.destroy());
   // It never listens itself, and would otherwise not keep the list that its timeouts and its closing go by.
   http1.emit('listening');
-  const router = createConnectionRouter(http1, http2.server, limits.connections);
+  const router = createConnectionRouter(http1, http2.server);
+  router.on('connection', connections.open);
   router.listen(listen.port, listen.host);
-  await once(router, 'listening');
+  await once(router, 'listening').catch((error: Error) => {
+    throw new ConfigError(`bad configuration:\n  ASSAY_LISTEN: cannot listen there: ${error.message}`);
+  });
   return {
     port: (router.address() as AddressInfo).port,
     async close() {
@@ -68,6 +89,7 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
       http1.close();
       http1.closeAllConnections();
       http2.destroyAll();
+      connections.close();
       await closed;
     },
   };

@@ -1,13 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
+import { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import {
   type Session,
   SessionSchema,
   SessionState,
   type UpdateSessionRequest,
 } from '../../../gen/assay/v1/session_pb.js';
-import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance, isTerminal } from '../../shared/session-state.ts';
 import { checkDuration } from '../validation/field.ts';

@@ -1,6 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import {
+  type SessionRecord,
+  SessionRecordSchema,
+  type WorkerRecord,
+} from '../../../gen/assay/internal/v1/records_pb.js';
 import {
   type CreateSessionRequest,
   CreateSessionRequestSchema,
@@ -8,25 +12,26 @@ import {
   SessionSchema,
   SessionState,
 } from '../../../gen/assay/v1/session_pb.js';
-import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
+import type { Quota } from '../quota.ts';
 import { checkDuration } from '../validation/field.ts';
+import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 import { offering } from './network-offer.ts';
-import { placementOrder } from './placement.ts';
+import { isAway, noneAnswers, placementOrder } from './placement.ts';
 import type { NewSession, RequestOnce } from './request-once.ts';
 import type { SandboxStart } from './sandbox-start.ts';
 import type { SessionDirectory } from './session-directory.ts';
 import { outcomeOf } from './session-outcome.ts';
 import type { SessionPlan, SessionPlanner } from './session-plan.ts';
-import type { SessionQuota } from './session-quota.ts';
 import type { WarmStart } from './warm-start.ts';
 
 export interface SessionCreatorDeps {
   readonly sessions: SessionDirectory;
   readonly workers: WorkerDirectory;
+  readonly client: Pick<WorkerClient, 'reach'>;
   readonly once: RequestOnce;
-  readonly quota: SessionQuota;
+  readonly quota: Quota;
   readonly start: SandboxStart;
   readonly warmStart: WarmStart;
   readonly plan: SessionPlanner;
@@ -38,16 +43,29 @@ export interface SessionCreatorDeps {
 export type SessionCreator = (project: string, request: CreateSessionRequest, signal: AbortSignal) => Promise<Session>;
 
 export function createSessionCreator(deps: SessionCreatorDeps): SessionCreator {
-  const { sessions, workers, once, quota, start } = deps;
+  const { sessions, workers, once, quota, start, client } = deps;
+
+  /** No record names a worker that was not there: such a session would wait for the worker to come back. */
+  const place = async (worker: WorkerRecord, made: SessionRecord): Promise<SessionRecord | undefined> => {
+    await client.reach(worker.address);
+    return (await deps.warmStart(worker, made)) ?? sessions.create(made);
+  };
 
   return async (project, request, signal) => {
     const record = await once(project, CreateSessionRequestSchema, request, async (session) => {
       const plan = await deps.plan(request);
-      return quota(project, async () => {
-        const worker = placementOrder(offering(workers.all(), plan.network), start.promised)[0];
-        if (worker === undefined) throw new DomainError('NO_WORKER', 'no worker is there to take a session');
-        const made = newRecord(project, request, plan, session, worker.workerId, deps);
-        return (await deps.warmStart(worker, made)) ?? sessions.create(made);
+      return quota(project, session.sessionId, async () => {
+        const order = placementOrder(offering(workers.all(), plan.network), start.promised);
+        for (const worker of order) {
+          const made = newRecord(project, request, plan, session, worker.workerId, deps);
+          try {
+            return await place(worker, made);
+          } catch (error) {
+            if (!isAway(error)) throw error;
+            workers.missed(worker.workerId);
+          }
+        }
+        throw noneAnswers(order.length);
       });
     });
     return outcomeOf(start, record, signal);

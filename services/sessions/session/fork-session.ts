@@ -1,32 +1,35 @@
 import { clone, create } from '@bufbuild/protobuf';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
-import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import {
   type ForkSessionRequest,
   ForkSessionRequestSchema,
-  ResourceLimitsSchema,
   type Session,
   SessionSchema,
   SessionState,
 } from '../../../gen/assay/v1/session_pb.js';
+import { ResourceLimitsSchema } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Limits } from '../config.ts';
+import type { Quota } from '../quota.ts';
 import { checkEnv } from '../validation/environment.ts';
 import { checkDuration, invalid } from '../validation/field.ts';
+import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { isAway } from './placement.ts';
 import type { NewSession, RequestOnce } from './request-once.ts';
 import type { SandboxStart } from './sandbox-start.ts';
 import type { SessionDirectory } from './session-directory.ts';
 import { outcomeOf } from './session-outcome.ts';
 import { refusalOf, unreachableError } from './session-precondition.ts';
-import type { SessionQuota } from './session-quota.ts';
 import { sessionOf } from './session-view.ts';
 
 export interface SessionForkerDeps {
   readonly sessions: SessionDirectory;
   readonly workers: WorkerDirectory;
+  readonly client: Pick<WorkerClient, 'reach'>;
   readonly once: RequestOnce;
-  readonly quota: SessionQuota;
+  readonly quota: Quota;
   readonly start: SandboxStart;
   readonly limits: Limits;
   readonly nowMs: () => number;
@@ -36,14 +39,17 @@ export interface SessionForkerDeps {
 export type SessionForker = (project: string, request: ForkSessionRequest, signal: AbortSignal) => Promise<Session>;
 
 export function createSessionForker(deps: SessionForkerDeps): SessionForker {
-  const { sessions, workers, once, quota, start } = deps;
+  const { sessions, workers, once, quota, start, client } = deps;
 
   const sourceOf = async (project: string, sessionId: string): Promise<Session> => {
     const session = sessionOf(await sessions.fresh(project, sessionId));
     const refusal = refusalOf(session);
     if (refusal !== undefined) throw refusal;
     const worker = await workers.find(session.workerId);
-    if (!worker?.reachable) throw unreachableError(sessionId, session.workerId, 'try again when it is back');
+    const away = () => unreachableError(sessionId, session.workerId, 'try again when it is back');
+    if (!worker?.reachable) throw away();
+    // Before there is a record, which would wait for this worker.
+    await client.reach(worker.record.address).catch((error) => Promise.reject(isAway(error) ? away() : error));
     if (worker.record.capabilities.includes('fork')) return session;
     const message = `the worker ${session.workerId} of session ${sessionId} cannot fork sessions: it needs root on the host of an overlay2 engine`;
     throw new DomainError('FORK_NOT_OFFERED', message, { session_id: sessionId, worker_id: session.workerId });
@@ -56,7 +62,9 @@ export function createSessionForker(deps: SessionForkerDeps): SessionForker {
       if (source.sample !== undefined && request.network !== undefined) {
         throw invalid('network', 'found one for a session from a sample', "none: it is the sample's");
       }
-      return quota(project, () => sessions.create(forkRecord(project, source, request, session, deps)));
+      return quota(project, session.sessionId, () =>
+        sessions.create(forkRecord(project, source, request, session, deps)),
+      );
     });
     return outcomeOf(start, record, signal);
   };
@@ -76,7 +84,8 @@ function forkRecord(
     sessionId,
     state: SessionState.CREATING,
     forkedFrom: source.sessionId,
-    paused: false,
+    // Why the source stands still is no matter of the copy's; its worker pauses it by itself if need be.
+    ...{ paused: false, reason: '', message: '' },
     warm: false,
     labels: request.labels?.labels ?? source.labels,
     env: { ...source.env, ...request.env },

@@ -1,5 +1,5 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
-import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { requestDigest } from './request-digest.ts';
 import type { SessionDirectory } from './session-directory.ts';
@@ -30,10 +30,12 @@ export function createRequestOnce(sessions: SessionDirectory): RequestOnce {
     const digest = named ? requestDigest(schema, request) : new Uint8Array();
     const earlier = async (): Promise<SessionRecord> => checkSame(await sessions.fresh(project, sessionId), digest);
     if (sessions.peek(project, sessionId) !== undefined) return earlier();
+    // In memory, unless this instance has just begun to follow the archive.
+    if (named && sessions.mayHaveEnded(sessionId) && (await exists(sessions, project, sessionId))) return earlier();
     try {
       return (await make({ sessionId, requestDigest: digest })) ?? (await earlier());
     } catch (error) {
-      if (!named || !(await exists(sessions, project, sessionId))) throw error;
+      if (!named || !(await exists(sessions, project, sessionId).catch(() => false))) throw error;
       return earlier();
     }
   };
@@ -43,8 +45,9 @@ async function exists(sessions: SessionDirectory, project: string, sessionId: st
   try {
     await sessions.fresh(project, sessionId);
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    if (error instanceof DomainError && error.reason === 'SESSION_NOT_FOUND') return false;
+    throw error;
   }
 }
 

@@ -1,9 +1,11 @@
-import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { sessionKey } from '../../shared/store/nats-session-store.ts';
+import type { Seen } from '../../shared/store/record-map.ts';
 import type { RecordView } from '../../shared/store/record-view.ts';
-import type { SessionStore, Stored } from '../../shared/store/session-store.ts';
+import type { SessionStore, Stored, StoredSession } from '../../shared/store/session-store.ts';
 import { noSession } from '../validation/identifier.ts';
+import type { EndedSessions } from './ended-sessions.ts';
 
 /** Session records: from memory where that is good enough, from the store where it is not. */
 export interface SessionDirectory {
@@ -11,12 +13,18 @@ export interface SessionDirectory {
   find(project: string, sessionId: string): Promise<SessionRecord>;
   /** From memory only: undefined where this process has not seen the record yet. */
   peek(project: string, sessionId: string): SessionRecord | undefined;
+  /** Whether a session of this id may be archived. Where it is sure that none is, nobody has to ask the store. */
+  mayHaveEnded(sessionId: string): boolean;
   /** From the store. */
   fresh(project: string, sessionId: string): Promise<SessionRecord>;
-  /** All of a project, from memory. */
+  /** Those of a project that live or ended a moment ago, from memory. */
   ofProject(project: string): Promise<SessionRecord[]>;
-  all(): Iterable<SessionRecord>;
-  /** All of a worker, from the store. */
+  /** All that live or ended a moment ago, from memory. */
+  all(): Iterable<Seen<SessionRecord>>;
+  /** Lets go of a record that was moved to the archive. */
+  drop(seen: Seen<SessionRecord>): void;
+  whenWarm(): Promise<void>;
+  /** All of a worker that are not archived, from the store. */
   ofWorker(workerId: string): Promise<SessionRecord[]>;
   create(record: SessionRecord): Promise<SessionRecord | undefined>;
   /** Puts in a record that a worker has just written. */
@@ -37,15 +45,22 @@ export interface SessionDirectory {
 
 const warmWithinMs = 5_000;
 
-export function createSessionDirectory(store: SessionStore, view: RecordView<SessionRecord>): SessionDirectory {
+export function createSessionDirectory(
+  store: SessionStore,
+  view: RecordView<SessionRecord>,
+  ended: Pick<EndedSessions, 'mayHold'>,
+): SessionDirectory {
+  const keyOf = ({ project, session }: SessionRecord): string => sessionKey(project, session?.sessionId ?? '');
   const noted = (stored: Stored<SessionRecord>): SessionRecord => {
-    view.note(sessionKey(stored.value.project, stored.value.session?.sessionId ?? ''), stored);
+    view.note(keyOf(stored.value), stored);
     return stored.value;
   };
+  /** What is archived is not held in memory. */
+  const found = (stored: StoredSession): SessionRecord => (stored.archived ? stored.value : noted(stored));
   const fresh = async (project: string, sessionId: string): Promise<SessionRecord> => {
     const stored = await store.get(project, sessionId);
     if (stored === undefined) throw noSession(sessionId);
-    return noted(stored);
+    return found(stored);
   };
   return {
     fresh,
@@ -57,11 +72,14 @@ export function createSessionDirectory(store: SessionStore, view: RecordView<Ses
     },
     async ofProject(project) {
       if (!view.warm) await warm(view);
-      return [...view.entries()].map(([, seen]) => seen.value).filter((record) => record.project === project);
+      return Array.from(view.ofGroup(project), ({ value }) => value);
     },
     *all() {
-      for (const [, seen] of view.entries()) yield seen.value;
+      for (const [, seen] of view.entries()) yield seen;
     },
+    mayHaveEnded: ended.mayHold,
+    drop: (seen) => view.drop(keyOf(seen.value), seen),
+    whenWarm: () => view.whenWarm(),
     ofWorker: async (workerId) => (await store.ofWorker(workerId)).map(noted),
     async create(record) {
       const stored = await store.create(record);
@@ -70,7 +88,7 @@ export function createSessionDirectory(store: SessionStore, view: RecordView<Ses
     async update(project, sessionId, change) {
       const stored = await store.update(project, sessionId, change);
       if (stored === undefined) throw noSession(sessionId);
-      return noted(stored);
+      return found(stored);
     },
     until: (project, sessionId, test, signal) =>
       new Promise((resolve, reject) => {

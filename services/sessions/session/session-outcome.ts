@@ -1,4 +1,4 @@
-import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
 import type { SandboxStart } from './sandbox-start.ts';

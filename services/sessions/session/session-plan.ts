@@ -1,12 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import {
   type CreateSessionRequest,
-  type Network,
-  type ResourceLimits,
-  ResourceLimitsSchema,
   type SessionSample,
   SessionSampleSchema,
 } from '../../../gen/assay/v1/session_pb.js';
+import { type Network, type ResourceLimits, ResourceLimitsSchema } from '../../../gen/assay/v1/types_pb.js';
 import type { Limits } from '../config.ts';
 import type { DatasetIndex } from '../sample/dataset-index.ts';
 import { findSample } from '../sample/find-sample.ts';

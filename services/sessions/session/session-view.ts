@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type Session, SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampMs, timestampNow } from '@bufbuild/protobuf/wkt';
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import {
   type Session,
   type SessionEvent,
@@ -9,6 +9,7 @@ import {
 } from '../../../gen/assay/v1/session_pb.js';
 import type { TranscriptReader } from '../../shared/store/transcript-store.ts';
 import { isFinalWord, verificationOf } from '../../shared/verification/verification-status.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { VerificationDirectory } from '../verification/verification-directory.ts';
 import { endMs, isLatePlace, lateEnds } from './late-ends.ts';
 import { parsePlace } from './log-place.ts';
@@ -25,13 +26,14 @@ export type EndedLog = (
 export interface EndedLogDeps {
   readonly transcripts: TranscriptReader;
   readonly verifications: Pick<VerificationDirectory, 'ofProject'>;
+  readonly shares: WorkShares;
 }
 
 /** The place after which the log was found missing. */
 const gone = 'gone';
 const behindAll = { position: Number.POSITIVE_INFINITY, offset: 0 };
 
-export function createEndedLog({ transcripts, verifications }: EndedLogDeps): EndedLog {
+export function createEndedLog({ transcripts, verifications, shares }: EndedLogDeps): EndedLog {
   /** Without an archive that says which it tells, those that ended before the session did count as told. */
   const late = async (project: string, session: Session, ends: ReadonlySet<string> | undefined, place: string) => {
     const endedMs = session.endTime === undefined ? 0 : timestampMs(session.endTime);
@@ -50,7 +52,8 @@ export function createEndedLog({ transcripts, verifications }: EndedLogDeps): En
       if (event.case === 'verification' && isFinalWord(event.value.status)) ends?.add(event.value.verificationId);
     };
     if (pieces !== undefined) {
-      yield* readTranscript(pieces, isLatePlace(place) ? behindAll : parsePlace(place), selection, see);
+      const from = isLatePlace(place) ? behindAll : parsePlace(place);
+      yield* readTranscript(pieces, from, selection, see, () => shares.turn(project));
     } else if (place !== gone && !isLatePlace(place)) {
       const expired = 'the transcript was kept for a time, which has passed';
       if (isStored) yield missing(expired);

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type SessionEvent, SessionEventSchema } from '../../../gen/assay/v1/session_pb.js';
 import { changeOf, isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 

@@ -29,9 +29,9 @@ export function withoutTold(event: SessionEvent, offset: number): SessionEvent |
     return withExecution(event, { ...execution, event: { case: what.case, value } });
   }
   if (what.case === 'gap') {
-    if (offset <= Number(what.value.from)) return event;
-    if (offset >= Number(what.value.to)) return undefined;
-    const value = { ...what.value, from: BigInt(offset) };
+    if (offset <= Number(what.value.startOffset)) return event;
+    if (offset >= Number(what.value.endOffset)) return undefined;
+    const value = { ...what.value, startOffset: BigInt(offset) };
     return withExecution(event, { ...execution, event: { case: 'gap', value } });
   }
   return event;
@@ -43,8 +43,8 @@ export function joinedGap(first: SessionEvent, second: SessionEvent): SessionEve
   const other = gapIn(second);
   if (one === undefined || other === undefined || second.event.case !== 'execution') return undefined;
   const same = one.executionId === other.executionId && one.gap.stream === other.gap.stream;
-  if (!same || one.gap.to !== other.gap.from) return undefined;
-  const value = { ...other.gap, from: one.gap.from };
+  if (!same || one.gap.endOffset !== other.gap.startOffset) return undefined;
+  const value = { ...other.gap, startOffset: one.gap.startOffset };
   return withExecution(second, { ...second.event.value, event: { case: 'gap', value } });
 }
 

@@ -1,6 +1,7 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { type Timestamp, timestampNow } from '@bufbuild/protobuf/wkt';
-import type { SessionRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
+import { FollowSandboxResponseSchema, WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import {
   type Session,
   type SessionEvent,
@@ -8,9 +9,9 @@ import {
   SessionState,
   TranscriptState,
 } from '../../../gen/assay/v1/session_pb.js';
-import { FollowSandboxResponseSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError, type Reason } from '../../shared/domain-error.ts';
 import { isTerminal } from '../../shared/session-state.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import { readWorkerStream } from '../execution/execution-reader.ts';
 import { explainError } from '../session/explain-error.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
@@ -43,6 +44,7 @@ export interface SessionFollowerDeps {
   readonly client: WorkerClient;
   readonly ended: EndedLog;
   readonly cursors: Cursors;
+  readonly shares: WorkShares;
 }
 
 /** Places beside those that workers and the log of what has ended give out: the session was asked for; all is told. */
@@ -64,7 +66,7 @@ const passing: ReadonlySet<Reason> = new Set([
 ]);
 
 export function createSessionFollower(deps: SessionFollowerDeps): SessionFollower {
-  const { sessions, workers, client, ended, cursors } = deps;
+  const { sessions, workers, client, ended, cursors, shares } = deps;
 
   /** From the session's worker. Ends only with `untilNow`; else it throws when the sandbox is closed. */
   async function* live(session: Session, query: FollowQuery, place: string, signal: AbortSignal) {
@@ -99,15 +101,22 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
     let record = await sessions.fresh(project, sessionId);
     let place = query.cursor === '' ? '' : cursors.open(project, sessionId, query.cursor);
     if (place === end) return;
+    // Who comes back is told at once that it was heard: nothing may happen in the session for long, or the way to the place may be.
+    let toldMs = Number.NEGATIVE_INFINITY;
     if (place === '') {
       yield stateEvent({ state: SessionState.CREATING }, sessionOf(record).createTime, beginning);
       place = beginning;
+      toldMs = performance.now();
     }
     let waitMs = shortestWaitMs;
-    let toldMs = performance.now();
     for (;;) {
       const session = sessionOf(record);
-      if (isTerminal(session.state) && session.transcriptState !== TranscriptState.PENDING) {
+      const isArchived = isTerminal(session.state) && session.transcriptState !== TranscriptState.PENDING;
+      if (performance.now() - toldMs >= heartbeatMs) {
+        yield eventOf(undefined, '', { case: 'heartbeat', value: { state: viewOf(record, workers).state } });
+        toldMs = performance.now();
+      }
+      if (isArchived) {
         yield* ended(project, session, query, place);
         yield stateEvent(session, session.endTime, end);
         return;
@@ -129,14 +138,13 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
       } else if (query.untilNow) requireWorker(workers, session);
       record = await next(project, record, waitMs, signal);
       waitMs = Math.min(2 * waitMs, longestWaitMs);
-      if (performance.now() - toldMs < heartbeatMs) continue;
-      yield eventOf(undefined, '', { case: 'heartbeat', value: { state: viewOf(record, workers).state } });
-      toldMs = performance.now();
     }
   }
 
   return async function* (project, query, signal) {
     for await (const event of follow(project, query, signal)) {
+      const turn = shares.turn(project);
+      if (turn !== undefined) await turn;
       if (event.cursor !== '') event.cursor = cursors.make(project, query.sessionId, event.cursor);
       yield event;
     }

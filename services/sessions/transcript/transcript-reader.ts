@@ -15,12 +15,15 @@ export async function* readTranscript(
   from: LogPlace,
   selection: LogSelection,
   see: (event: SessionEvent) => void = () => {},
+  turn: () => Promise<void> | undefined = () => undefined,
 ): AsyncGenerator<SessionEvent, void> {
   // The archive may be cut into pieces differently from what was told live: the first one may be told in part.
   let inside = from.offset > 0;
   let gap: SessionEvent | undefined;
   for await (const stored of sizeDelimitedDecodeStream(SessionEventSchema, pieces)) {
     see(stored);
+    const wait = turn();
+    if (wait !== undefined) await wait;
     if (!isAfter(parsePlace(stored.cursor), from)) continue;
     const event = inside ? withoutTold(stored, from.offset) : stored;
     if (event === undefined) continue;

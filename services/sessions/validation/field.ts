@@ -27,8 +27,9 @@ export function checkNoNul(field: string, value: string): void {
 }
 
 /** A number from `min` to `max`, both included. */
-export function checkRange(field: string, value: number, min: number, max: number, unit: string): void {
-  if (!Number.isFinite(value)) throw invalid(field, `found ${value}`, `a number from ${min} to ${max}`);
+export function checkRange(field: string, value: number | bigint, min: number, max: number, unit: string): void {
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw invalid(field, `found ${value}`, `a number from ${min} to ${max}`);
   if (value < min) throw overLimit(field, value, min, `${unit}, less than allowed`);
   if (value > max) throw overLimit(field, value, max, unit);
 }

@@ -1,4 +1,4 @@
-import { type Network, NetworkMode } from '../../../gen/assay/v1/session_pb.js';
+import { type Network, NetworkMode } from '../../../gen/assay/v1/types_pb.js';
 import { coversPattern, type HostPattern, parseHostPattern } from '../../shared/host-pattern.ts';
 import { checkCount, invalid, show } from './field.ts';
 

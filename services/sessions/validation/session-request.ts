@@ -2,10 +2,10 @@ import type {
   CreateSessionRequest,
   ForkSessionRequest,
   ListSessionsRequest,
-  ResourceLimits,
   UpdateSessionRequest,
 } from '../../../gen/assay/v1/session_pb.js';
 import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import type { ResourceLimits } from '../../../gen/assay/v1/types_pb.js';
 import type { Limits } from '../config.ts';
 import { checkEnv, checkLabels } from './environment.ts';
 import { checkDuration, checkRange, invalid, show } from './field.ts';
@@ -88,8 +88,8 @@ export function checkLimits(given: ResourceLimits, limits: Limits): void {
   if (cpus !== undefined) checkRange('limits.cpus', cpus, 0.05, limits.cpus, 'cores');
   const least = 16 * mebibyte;
   if (memoryBytes !== undefined) {
-    checkRange('limits.memory_bytes', Number(memoryBytes), least, limits.memoryBytes, 'bytes');
+    checkRange('limits.memory_bytes', memoryBytes, least, limits.memoryBytes, 'bytes');
   }
-  if (diskBytes !== undefined) checkRange('limits.disk_bytes', Number(diskBytes), least, limits.diskBytes, 'bytes');
+  if (diskBytes !== undefined) checkRange('limits.disk_bytes', diskBytes, least, limits.diskBytes, 'bytes');
   if (pids !== undefined) checkRange('limits.pids', pids, 8, limits.pids, 'processes');
 }

@@ -1,7 +1,7 @@
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
-import { startSweeping } from './sweeping.ts';
+import { startSweeping } from '../sweeping.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
 export interface EventKeeperDeps {

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { Verdict, VerificationResultSchema } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -9,7 +9,7 @@ import type { VerificationChange } from '../../shared/verification/verification-
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { sessionOf } from '../session/session-view.ts';
-import { startSweeping } from './sweeping.ts';
+import { startSweeping } from '../sweeping.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
 export interface JobKeeperDeps {

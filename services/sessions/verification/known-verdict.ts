@@ -1,5 +1,5 @@
 import { clone } from '@bufbuild/protobuf';
-import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { Verdict, type VerificationDigests, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import { verificationOf } from '../../shared/verification/verification-status.ts';
 

@@ -1,6 +1,9 @@
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Logger } from '../../shared/log.ts';
+import { fairLossOf } from '../../shared/store/fair-share.ts';
+import type { Seen } from '../../shared/store/record-map.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
-import { startSweeping } from './sweeping.ts';
+import { startSweeping } from '../sweeping.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
 export interface RoomKeeperDeps {
@@ -19,8 +22,8 @@ const mostAtOnce = 5_000;
 const quietMs = 5_000;
 
 /**
- * Removes the oldest records of verifications that have ended where the store is nearly full. Any number of instances may
- * do that. Returns what ends it.
+ * Removes records of verifications that have ended where the store is nearly full: the oldest of the project that has most
+ * of them. Any number of instances may do that. Returns what ends it.
  */
 export function keepRoom({ verifications, everyMs, log }: RoomKeeperDeps): () => void {
   const sweep = async (isStopped: () => boolean): Promise<void> => {
@@ -28,18 +31,14 @@ export function keepRoom({ verifications, everyMs, log }: RoomKeeperDeps): () =>
     const { bytes, maxBytes, records } = await verifications.room();
     if (bytes <= maxBytes * full) return;
     const wanted = Math.ceil((records * (bytes - maxBytes * roomy)) / bytes);
-    const oldest = [...verifications.all()]
-      .filter(({ value, writtenAtMs }) => isFinal(verificationOf(value).status) && Date.now() - writtenAtMs > quietMs)
-      .sort((a, b) => a.revision - b.revision)
-      .slice(0, Math.min(wanted, mostAtOnce));
     let removed = 0;
-    for (const record of oldest) {
+    for (const record of fairLosses(ended(verifications), Math.min(wanted, mostAtOnce))) {
       if (isStopped()) return;
       if (await verifications.remove(record)) removed += 1;
     }
     log.warn(
       { bytes, max_bytes: maxBytes, removed },
-      'the store of verifications is nearly full; its oldest records go',
+      'the store of verifications is nearly full; the oldest of the projects that have most are evicted',
     );
   };
   return startSweeping({
@@ -47,4 +46,19 @@ export function keepRoom({ verifications, everyMs, log }: RoomKeeperDeps): () =>
     ...{ sweep, everyMs },
     onError: (error) => log.warn({ err: error }, 'no room could be made in the store of verifications'),
   });
+}
+
+function ended(verifications: VerificationDirectory): Seen<VerificationRecord>[] {
+  const isEnded = ({ value, writtenAtMs }: Seen<VerificationRecord>): boolean =>
+    isFinal(verificationOf(value).status) && Date.now() - writtenAtMs > quietMs;
+  return [...verifications.all()].filter(isEnded);
+}
+
+/** Records are about equally large, so they are counted. */
+function fairLosses(records: readonly Seen<VerificationRecord>[], wanted: number): Seen<VerificationRecord>[] {
+  const held = Map.groupBy(records, ({ value }) => value.project);
+  const losses = fairLossOf(new Map(Array.from(held, ([project, { length }]) => [project, length])), wanted);
+  return [...losses].flatMap(([project, loss]) =>
+    (held.get(project) ?? []).toSorted((a, b) => a.revision - b.revision).slice(0, Math.ceil(loss)),
+  );
 }

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
+import { type SealSubmissionResponse, WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import type { SessionSample } from '../../../gen/assay/v1/session_pb.js';
 import {
   type StartVerificationRequest,
@@ -10,7 +11,6 @@ import {
   VerificationResultSchema,
   VerificationStatus,
 } from '../../../gen/assay/v1/verification_pb.js';
-import { type SealSubmissionResponse, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { ExecutionTarget } from '../execution/execution-target.ts';
 import { explainError } from '../session/explain-error.ts';

@@ -1,4 +1,4 @@
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { verificationKey } from '../../shared/store/nats-verification-store.ts';
 import type { Seen } from '../../shared/store/record-map.ts';
@@ -52,7 +52,7 @@ export function createVerificationDirectory(
     },
     async ofProject(project) {
       if (!view.warm) await warm(view);
-      return [...view.entries()].map(([, seen]) => seen.value).filter((record) => record.project === project);
+      return Array.from(view.ofGroup(project), ({ value }) => value);
     },
     *all() {
       for (const [, seen] of view.entries()) yield seen;

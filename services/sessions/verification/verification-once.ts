@@ -1,12 +1,12 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { JobQueue } from '../../shared/store/job-queue.ts';
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import type { Quota } from '../quota.ts';
 import { requestDigest } from '../session/request-digest.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 import { verificationIdOf } from './verification-id.ts';
-import type { VerificationQuota } from './verification-quota.ts';
 
 /** Makes the record of a request and queues its job, or finds what the same request id made before. */
 export type VerificationOnce = <Desc extends DescMessage>(
@@ -18,7 +18,7 @@ export type VerificationOnce = <Desc extends DescMessage>(
 
 export interface VerificationOnceDeps {
   readonly verifications: VerificationDirectory;
-  readonly quota: VerificationQuota;
+  readonly quota: Quota;
   readonly queue: JobQueue;
   /** Told of a job that could not be queued: the record is there, so it is queued later. */
   readonly onUnqueued: (error: unknown, verificationId: string) => void;
@@ -32,7 +32,9 @@ export function createVerificationOnce(deps: VerificationOnceDeps): Verification
     const digest = named ? requestDigest(schema, request) : new Uint8Array();
     const earlier = named ? await verifications.get(project, verificationId) : undefined;
     if (earlier !== undefined) return checkSame(earlier, digest);
-    const made = await quota(project, async () => verifications.create(await make(verificationId, digest)));
+    const made = await quota(project, verificationId, async () =>
+      verifications.create(await make(verificationId, digest)),
+    );
     if (made === undefined) return checkSame(await verifications.fresh(project, verificationId), digest);
     if (!isFinal(verificationOf(made).status)) {
       const { inPlaceWorkerId } = made;

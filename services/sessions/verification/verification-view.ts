@@ -1,5 +1,5 @@
 import { clone } from '@bufbuild/protobuf';
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type Verification, VerificationSchema } from '../../../gen/assay/v1/verification_pb.js';
 import type { ResultReader } from '../../shared/store/result-store.ts';
 import { forAgents } from '../../shared/verification/agent-view.ts';

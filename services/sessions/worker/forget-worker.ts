@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { SessionRecordSchema, WorkerRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { SessionRecordSchema, WorkerRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { TranscriptState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance, isTerminal, type SessionEvent } from '../../shared/session-state.ts';

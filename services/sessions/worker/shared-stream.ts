@@ -6,7 +6,7 @@ import {
   ExecuteManyRequestSchema,
   ExecuteManyResponseSchema,
   WorkerService,
-} from '../../../gen/assay/worker/v1/worker_pb.js';
+} from '../../../gen/assay/internal/v1/worker_pb.js';
 import { createGrpcFrameReader, grpcFrame } from '../../shared/grpc-frame.ts';
 import { type WorkerLinks, workerUnreachable } from './worker-link.ts';
 import { errorOfStatus, statusOf } from './worker-status.ts';
@@ -20,11 +20,15 @@ export interface CallReader {
   broken(cause: unknown): void;
 }
 
-/** Executes that share one stream to their worker: opening one for each would cost more than most commands do. */
+/**
+ * Executes of one project that share one stream to their worker: opening one for each would cost more than most commands
+ * do. Projects share none: what one sends is sent in order, and would hold up the others behind it.
+ */
 export interface SharedStreams {
   /** Sends an encoded ExecuteRequest. Returns how to leave the call. Rejects with WORKER_UNREACHABLE. */
   execute(
     address: string,
+    project: string,
     request: Uint8Array,
     traceparent: string | undefined,
     reader: CallReader,
@@ -36,35 +40,54 @@ interface SharedStream {
 }
 
 const messageBytes = 16 * 1_048_576;
+/** What is given to a stream that its worker does not read. The rest waits here, where it can be given up. */
+const queueLimitBytes = 1_048_576;
+/** A stream without calls is ended after this, or a little later. */
+const idleMs = 60_000;
 const { method, typeName } = WorkerService;
 const callField = ExecuteManyRequestSchema.field.call.number;
 const requestField = ExecuteManyRequestSchema.field.request.number;
 const traceField = ExecuteManyRequestSchema.field.traceparent.number;
 
-export function createSharedStreams(links: WorkerLinks, token: string): SharedStreams {
-  const streams = new WeakMap<ClientHttp2Session, SharedStream>();
+export function createSharedStreams(links: Pick<WorkerLinks, 'open' | 'watch'>, token: string): SharedStreams {
+  const streams = new WeakMap<ClientHttp2Session, Map<string, SharedStream>>();
   return {
-    async execute(address, request, traceparent, reader) {
+    async execute(address, project, request, traceparent, reader) {
       const session = await links.open(address);
-      let shared = streams.get(session);
+      let ofSession = streams.get(session);
+      if (ofSession === undefined) {
+        ofSession = new Map();
+        streams.set(session, ofSession);
+      }
+      const projects = ofSession;
+      let shared = projects.get(project);
       if (shared === undefined) {
-        shared = share(openStream(session, address, token), () => streams.delete(session));
-        streams.set(session, shared);
+        shared = share(openStream(links, session, address, token), () => {
+          if (projects.get(project) === shared) projects.delete(project);
+        });
+        projects.set(project, shared);
       }
       return shared.execute(request, traceparent, reader);
     },
   };
 }
 
-function openStream(session: ClientHttp2Session, address: string, token: string): ClientHttp2Stream {
+function openStream(
+  links: Pick<WorkerLinks, 'watch'>,
+  session: ClientHttp2Session,
+  address: string,
+  token: string,
+): ClientHttp2Stream {
   try {
-    return session.request({
+    const stream = session.request({
       ':method': 'POST',
       ':path': `/${typeName}/${method.executeMany.name}`,
       'content-type': 'application/grpc+proto',
       te: 'trailers',
       authorization: `Bearer ${token}`,
     });
+    links.watch(session, stream);
+    return stream;
   } catch (error) {
     // Of a link that is gone this Node tells the stream; others throw.
     throw workerUnreachable(address, error);
@@ -73,9 +96,21 @@ function openStream(session: ClientHttp2Session, address: string, token: string)
 
 function share(stream: ClientHttp2Stream, closed: () => void): SharedStream {
   const readers = new Map<number, CallReader>();
+  /** In order. A request that is left before it was sent is never sent. */
+  const unsent = new Map<number, { request: Uint8Array; traceparent: string | undefined }>();
   const frames = createGrpcFrameReader(messageBytes);
   let last = 0;
   let cause: unknown = 'it ended early';
+  let used = true;
+  const idle = setTimeout(() => {
+    if (!used && readers.size === 0) {
+      closed();
+      stream.end();
+      return;
+    }
+    used = false;
+    idle.refresh();
+  }, idleMs).unref();
 
   stream.on('error', (error) => {
     cause = error;
@@ -87,10 +122,13 @@ function share(stream: ClientHttp2Stream, closed: () => void): SharedStream {
   stream.on('response', note);
   stream.on('trailers', note);
   stream.on('close', () => {
+    clearTimeout(idle);
     closed();
     for (const reader of readers.values()) reader.broken(cause);
     readers.clear();
+    unsent.clear();
   });
+  stream.on('drain', sendUnsent);
   stream.on('data', (chunk: Buffer) => {
     try {
       for (const message of frames.push(chunk)) take(message);
@@ -116,13 +154,23 @@ function share(stream: ClientHttp2Stream, closed: () => void): SharedStream {
     if (!stream.destroyed) stream.write(grpcFrame(writer.finish()));
   }
 
+  function sendUnsent(): void {
+    for (const [call, { request, traceparent }] of unsent) {
+      if (stream.writableLength > queueLimitBytes) return;
+      unsent.delete(call);
+      send(call, request, traceparent);
+    }
+  }
+
   return {
     execute(request, traceparent, reader) {
+      used = true;
       const call = ++last;
       readers.set(call, reader);
-      send(call, request, traceparent);
+      unsent.set(call, { request, traceparent });
+      sendUnsent();
       return () => {
-        if (readers.delete(call)) send(call);
+        if (readers.delete(call) && !unsent.delete(call)) send(call);
       };
     },
   };

@@ -1,4 +1,4 @@
-import { type ClientHttp2Stream, constants } from 'node:http2';
+import { type ClientHttp2Session, type ClientHttp2Stream, constants } from 'node:http2';
 import {
   create as createMessage,
   type DescMessage,
@@ -12,11 +12,13 @@ import {
 } from '@bufbuild/protobuf';
 import { DomainError } from '../../shared/domain-error.ts';
 import { createGrpcFrameReader, grpcFrame } from '../../shared/grpc-frame.ts';
-import { type WorkerLinks, workerUnreachable } from './worker-link.ts';
+import { isRefused, type WorkerLinks, workerUnreachable } from './worker-link.ts';
 import { errorOfStatus, statusOf } from './worker-status.ts';
 
 /** Calls to workers: gRPC, framed by hand on the kept connections. */
 export interface WorkerClient {
+  /** Resolves once there is a connection to the worker that takes streams. Rejects with WORKER_UNREACHABLE. */
+  reach(address: string): Promise<unknown>;
   /** Rejects with what the worker said, with WORKER_UNREACHABLE, with DEADLINE_EXCEEDED or with the signal's reason. */
   call<I extends DescMessage, O extends DescMessage>(
     address: string,
@@ -35,10 +37,20 @@ export interface WorkerClient {
 
 export interface CallOptions {
   readonly timeoutMs: number;
+  /** A worker that has not answered within this time is pinged; one that does not answer that either is unreachable. */
+  readonly pingAfterMs?: number;
   readonly signal?: AbortSignal;
+  /** Asked for before a long answer is decoded. */
+  readonly turn?: (bytes: number) => Promise<void> | undefined;
 }
 
+const pingTimeoutMs = 2_000;
+/** How long a probe waits for an answer. */
+const answerTimeoutMs = 5_000;
+
 const responseBytes = 16 * 1_048_576;
+/** Decoding such an answer, and encoding it again, takes a good part of a millisecond. */
+const longAnswerBytes = 4_096;
 
 export function createWorkerClient(links: WorkerLinks, token: string): WorkerClient {
   const open = async <I extends DescMessage>(
@@ -61,6 +73,7 @@ export function createWorkerClient(links: WorkerLinks, token: string): WorkerCli
       });
       // Whoever reads the stream listens too; until then a failure must not end the process.
       stream.on('error', () => {});
+      links.watch(session, stream);
       stream.end(grpcFrame(bytes));
       return stream;
     } catch (error) {
@@ -68,14 +81,35 @@ export function createWorkerClient(links: WorkerLinks, token: string): WorkerCli
     }
   };
   return {
+    async reach(address) {
+      const session = await links.open(address);
+      const taken = await takesStreams(links, session, token).catch((error) => {
+        throw workerUnreachable(address, error);
+      });
+      if (!taken) throw workerUnreachable(address, 'it refuses streams');
+    },
     openStream: (address, method, message, traceparent) => open(address, method, message, { traceparent }),
     async call(address, method, message, options) {
       options.signal?.throwIfAborted();
       const stream = await open(address, method, message, { timeoutMs: options.timeoutMs });
       const body = await readUnary(stream, address, method.name, options);
+      if (body.length > longAnswerBytes) await options.turn?.(body.length);
       return fromBinary(method.output, body);
     },
   };
+}
+
+/** Asks for nothing: any answer will do. A worker that is only slow is left to the pings of its link. */
+function takesStreams(links: WorkerLinks, session: ClientHttp2Session, token: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const headers = { ':method': 'POST', ':path': '/', authorization: `Bearer ${token}` };
+    const stream = session.request(headers, { endStream: true });
+    stream.setTimeout(answerTimeoutMs, () => stream.close(constants.NGHTTP2_CANCEL));
+    stream.on('error', () => {});
+    stream.resume();
+    links.watch(session, stream);
+    stream.once('close', () => resolve(!isRefused(stream)));
+  });
 }
 
 /** Ends a stream whose rest nobody wants, without waiting for what is still buffered. */
@@ -90,14 +124,16 @@ function readUnary(
   stream: ClientHttp2Stream,
   address: string,
   name: string,
-  { timeoutMs, signal }: CallOptions,
+  { timeoutMs, pingAfterMs, signal }: CallOptions,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const frames = createGrpcFrameReader(responseBytes);
     let message: Buffer | undefined;
     let status: Record<string, string> | undefined;
+    const stopPinging = pingAfterMs === undefined ? undefined : pingUnlessAnswered(stream, pingAfterMs);
     const settle = (run: () => void): void => {
       clearTimeout(timer);
+      stopPinging?.();
       signal?.removeEventListener('abort', abort);
       run();
       discard(stream);
@@ -121,6 +157,7 @@ function readUnary(
         // A worker that answers has done what it was asked; what comes after the message is only the stream's farewell. It
         // is waited for: a server that sees many streams reset hangs up.
         signal?.removeEventListener('abort', abort);
+        stopPinging?.();
         resolve(message);
       } catch (error) {
         settle(() => reject(workerUnreachable(address, error)));
@@ -136,4 +173,13 @@ function readUnary(
       }),
     );
   });
+}
+
+/** Breaks the stream of a worker that answers neither the call nor a ping. Returns how to stop. */
+function pingUnlessAnswered(stream: ClientHttp2Stream, afterMs: number): () => void {
+  let timer = setTimeout(() => {
+    timer = setTimeout(() => stream.destroy(new Error('a ping was not answered')), pingTimeoutMs);
+    stream.session?.ping(() => clearTimeout(timer));
+  }, afterMs);
+  return () => clearTimeout(timer);
 }

@@ -1,4 +1,4 @@
-import type { WorkerRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { WorkerRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Broker } from '../../shared/store/broker.ts';
 import type { RecordView } from '../../shared/store/record-view.ts';
 import type { WorkerStore } from '../../shared/store/worker-store.ts';
@@ -7,10 +7,17 @@ export interface KnownWorker {
   readonly record: WorkerRecord;
   /** Whether its registration was refreshed lately, as far as this process could see. */
   readonly reachable: boolean;
+  /** Whether it did not answer a call of this process since its last refresh. */
+  readonly suspect: boolean;
+  /** Why this process cannot connect to the address of the registration. Undefined: it can, or has not tried yet. */
+  readonly connectFailure: string | undefined;
 }
 
-export function workerState({ record, reachable }: KnownWorker): 'reachable' | 'silent' | 'draining' {
+export type WorkerState = 'reachable' | 'unreachable' | 'silent' | 'draining';
+
+export function workerState({ record, reachable, connectFailure }: KnownWorker): WorkerState {
   if (!reachable) return 'silent';
+  if (connectFailure !== undefined) return 'unreachable';
   return record.draining ? 'draining' : 'reachable';
 }
 
@@ -28,6 +35,10 @@ export interface WorkerDirectory {
   fresh(workerId: string): Promise<StoredWorker | undefined>;
   /** Writes the registration if it is still at `revision`; false: somebody else wrote. */
   replace(record: WorkerRecord, revision: bigint | number): Promise<boolean>;
+  /** Notes that the worker did not answer: until its next refresh it is suspect. */
+  missed(workerId: string): void;
+  /** Notes whether this process could connect to the address of this registration: `failure` says why not. */
+  probed(record: WorkerRecord, failure: string | undefined): void;
   /** Those that were not forgotten. */
   all(): KnownWorker[];
 }
@@ -48,6 +59,10 @@ export function createWorkerDirectory(deps: WorkerDirectoryDeps): WorkerDirector
   const { view, workers, now, silentAfterMs = 10_000 } = deps;
   let listeningSinceMs = now();
   let lostAtMs: number | undefined;
+  /** The revision of the registration with which a worker did not answer. */
+  const missed = new Map<string, number>();
+  /** What came of the last attempt to connect to an address that a worker gave, where it failed. */
+  const failures = new Map<string, { readonly address: string; readonly failure: string }>();
   deps.broker.onConnectionChange((connected) => {
     if (connected) listeningSinceMs = now();
     lostAtMs = connected ? undefined : now();
@@ -55,15 +70,21 @@ export function createWorkerDirectory(deps: WorkerDirectoryDeps): WorkerDirector
   const peek = (workerId: string): KnownWorker | undefined => {
     const seen = view.get(workerId);
     if (seen === undefined) return undefined;
+    const tried = failures.get(workerId);
     const silenceMs = (lostAtMs ?? now()) - Math.max(seen.seenAtMs, listeningSinceMs);
-    return { record: seen.value, reachable: silenceMs <= silentAfterMs && !seen.value.forgotten };
+    return {
+      record: seen.value,
+      reachable: silenceMs <= silentAfterMs && !seen.value.forgotten,
+      suspect: missed.get(workerId) === seen.revision,
+      connectFailure: tried?.address === seen.value.address ? tried.failure : undefined,
+    };
   };
   const fresh = async (workerId: string): Promise<StoredWorker | undefined> => {
     const stored = await workers.get(workerId);
     if (stored === undefined) return undefined;
     view.note(workerId, stored);
-    const reachable = peek(workerId)?.reachable ?? false;
-    return { record: stored.value, revision: stored.revision, reachable };
+    const { reachable = false, suspect = false, connectFailure } = peek(workerId) ?? {};
+    return { record: stored.value, revision: stored.revision, reachable, suspect, connectFailure };
   };
   return {
     peek,
@@ -73,6 +94,14 @@ export function createWorkerDirectory(deps: WorkerDirectoryDeps): WorkerDirector
       const stored = await workers.put(record, revision);
       if (stored !== undefined) view.note(record.workerId, stored);
       return stored !== undefined;
+    },
+    missed(workerId) {
+      const seen = view.get(workerId);
+      if (seen !== undefined) missed.set(workerId, seen.revision);
+    },
+    probed({ workerId, address }, failure) {
+      if (failure === undefined) failures.delete(workerId);
+      else failures.set(workerId, { address, failure });
     },
     all: () =>
       [...view.entries()]

@@ -1,8 +1,9 @@
 import type { ClientHttp2Session } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { AttachRequestSchema, WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
-import { grpcFrame } from '../../shared/grpc-frame.ts';
+import { AttachRequestSchema, ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
+import { grpcFrame, methodPath } from '../../shared/grpc-frame.ts';
+import { resumedHeader } from '../../shared/resumed-header.ts';
 import { createLineReader } from './line-reader.ts';
 import { createReadBuffers } from './read-buffers.ts';
 import type { WorkerLinks } from './worker-link.ts';
@@ -33,29 +34,43 @@ export interface LineEvents {
 }
 
 /** Opens lines. Rejects with WORKER_UNREACHABLE. */
-export type OpenLine = (address: string, request: MessageInitShape<typeof AttachRequestSchema>) => Promise<WorkerLine>;
+export type OpenLine = (
+  address: string,
+  request: MessageInitShape<typeof AttachRequestSchema>,
+  options?: { readonly resumed?: boolean },
+) => Promise<WorkerLine>;
 
 /** How long a worker may take to accept a line and to answer. */
 const usualAnswerMs = 10_000;
 const aliveMs = 30_000;
 
-export function createWorkerLines(links: WorkerLinks, token: string, answerMs = usualAnswerMs): OpenLine {
+export function createWorkerLines(
+  links: Pick<WorkerLinks, 'open' | 'isRetired'>,
+  token: string,
+  answerMs = usualAnswerMs,
+): OpenLine {
   const lines = new WeakMap<ClientHttp2Session, Set<Socket>>();
 
-  /** The link is asked now and then whether its worker still lives; a line ends with it. */
-  function linesOf(link: ClientHttp2Session): Set<Socket> {
+  /** The link is asked now and then whether its worker still lives; a line ends with it, or with the link that takes its place. */
+  function linesOf(address: string, link: ClientHttp2Session): Set<Socket> {
     const known = lines.get(link);
     if (known !== undefined) return known;
     const sockets = new Set<Socket>();
     lines.set(link, sockets);
-    link.once('close', () => {
+    const end = (): void => {
       for (const socket of sockets) socket.destroy(new Error("the worker's connection is gone"));
+    };
+    link.once('close', () => {
+      if (sockets.size === 0 || !links.isRetired(link)) return end();
+      links.open(address).then((next) => {
+        for (const socket of sockets) moveTo(linesOf(address, next), socket);
+      }, end);
     });
     return sockets;
   }
 
-  return async (address, request) => {
-    const sockets = linesOf(await links.open(address));
+  return async (address, request, { resumed = false } = {}) => {
+    const sockets = linesOf(address, await links.open(address));
     const message = grpcFrame(toBinary(AttachRequestSchema, create(AttachRequestSchema, request)));
     const buffers = createReadBuffers();
     let take = (_bytes: Buffer, _release: () => void): boolean => false;
@@ -78,7 +93,7 @@ export function createWorkerLines(links: WorkerLinks, token: string, answerMs = 
       buffers.close();
     });
     socket.pause();
-    socket.write(Buffer.concat([requestHead(address, token, message.length), message]));
+    socket.write(Buffer.concat([requestHead(address, token, resumed, message.length), message]));
     return {
       read(reader) {
         let failure: unknown = 'it ended early';
@@ -118,14 +133,21 @@ export function createWorkerLines(links: WorkerLinks, token: string, answerMs = 
   };
 }
 
-function requestHead(address: string, token: string, messageBytes: number): Buffer {
+function moveTo(sockets: Set<Socket>, socket: Socket): void {
+  if (socket.destroyed) return;
+  sockets.add(socket);
+  socket.once('close', () => sockets.delete(socket));
+}
+
+function requestHead(address: string, token: string, resumed: boolean, messageBytes: number): Buffer {
   const lines = [
-    `POST /${WorkerService.typeName}/${WorkerService.method.attach.name} HTTP/1.1`,
+    `POST ${methodPath(ExecutionService.method.attach)} HTTP/1.1`,
     `host: ${address}`,
     `authorization: Bearer ${token}`,
     'content-type: application/grpc-web+proto',
     `content-length: ${messageBytes}`,
     'connection: close',
+    ...(resumed ? [`${resumedHeader}: 1`] : []),
   ];
   return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`);
 }

@@ -1,10 +1,17 @@
-import { type ClientHttp2Session, connect } from 'node:http2';
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import { DomainError } from '../../shared/domain-error.ts';
 
 /** One kept HTTP/2 connection to every worker that is in use. */
 export interface WorkerLinks {
   /** Rejects with WORKER_UNREACHABLE. */
   open(address: string): Promise<ClientHttp2Session>;
+  /**
+   * Looks at how a new stream of a link ends. A link that refuses streams is retired, though its pings are answered: the next open()
+   * makes another, and the retired link is closed when its streams are over.
+   */
+  watch(session: ClientHttp2Session, stream: ClientHttp2Stream): void;
+  /** Whether another link takes the place of this one. */
+  isRetired(session: ClientHttp2Session): boolean;
   /** How many there are. */
   readonly size: number;
   close(): void;
@@ -16,11 +23,32 @@ const pingTimeoutMs = 5_000;
 /** A stream's window bounds what is held for a reader that stalls; the connection's window is for all together. */
 const streamWindowBytes = 1_048_576;
 const connectionWindowBytes = 8 * 1_048_576;
+/** Retired links to one worker that still have streams. At so many it is the worker that refuses, and no further link would help. */
+const mostRetired = 4;
+const refusals: ReadonlySet<number> = new Set([constants.NGHTTP2_ENHANCE_YOUR_CALM, constants.NGHTTP2_REFUSED_STREAM]);
 
 export function createWorkerLinks(): WorkerLinks {
   const links = new Map<string, Promise<ClientHttp2Session>>();
   const drop = (address: string, link: Promise<ClientHttp2Session>): void => {
     if (links.get(address) === link) links.delete(address);
+  };
+  const known = new WeakMap<ClientHttp2Session, { address: string; link: Promise<ClientHttp2Session> }>();
+  /** By address, those that still have streams. */
+  const retired = new Map<string, Set<ClientHttp2Session>>();
+  const replaced = new WeakSet<ClientHttp2Session>();
+  const retire = (session: ClientHttp2Session): void => {
+    const found = known.get(session);
+    if (found === undefined || links.get(found.address) !== found.link || session.closed) return;
+    const others = retired.get(found.address) ?? new Set();
+    if (others.size >= mostRetired) return;
+    retired.set(found.address, others.add(session));
+    replaced.add(session);
+    drop(found.address, found.link);
+    session.once('close', () => {
+      others.delete(session);
+      if (others.size === 0 && retired.get(found.address) === others) retired.delete(found.address);
+    });
+    session.close();
   };
   return {
     get size() {
@@ -33,6 +61,7 @@ export function createWorkerLinks(): WorkerLinks {
       links.set(address, link);
       link.then(
         (session) => {
+          known.set(session, { address, link });
           session.once('close', () => drop(address, link));
           session.once('goaway', () => drop(address, link));
         },
@@ -40,7 +69,14 @@ export function createWorkerLinks(): WorkerLinks {
       );
       return link;
     },
+    watch(session, stream) {
+      stream.once('close', () => {
+        if (isRefused(stream)) retire(session);
+      });
+    },
+    isRetired: (session) => replaced.has(session),
     close() {
+      for (const session of [...retired.values()].flatMap((sessions) => [...sessions])) session.destroy();
       for (const link of links.values()) {
         link.then(
           (session) => session.destroy(),
@@ -50,6 +86,11 @@ export function createWorkerLinks(): WorkerLinks {
       links.clear();
     },
   };
+}
+
+/** Whether a stream that is closed was never taken by its worker. */
+export function isRefused({ rstCode }: ClientHttp2Stream): boolean {
+  return rstCode !== undefined && refusals.has(rstCode);
 }
 
 export function workerUnreachable(address: string, cause: unknown, metadata: Record<string, string> = {}): DomainError {
@@ -64,7 +105,9 @@ function connectTo(address: string): Promise<ClientHttp2Session> {
     try {
       session = connect(`http://${address}`, {
         settings: { initialWindowSize: streamWindowBytes, enablePush: false },
-        maxSessionMemory: 256,
+        // No limit: what waits for a reader is bounded by each stream, and node never gives back what it has counted for those
+        // that were reset. At its limit it refuses every stream of every project.
+        maxSessionMemory: 1_000_000,
       });
     } catch (error) {
       reject(workerUnreachable(address, error));

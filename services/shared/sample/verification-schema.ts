@@ -86,7 +86,14 @@ export const verificationSchema = object({
   /** Paths that a submission must not touch. */
   forbid_paths: list(pattern, 1_000, 'patterns').default([]),
   reward: reward.default({ from: 'verdict' }),
-}).superRefine(checkRoles);
+  /**
+   * Whether the sessions of the project stand still, on the worker that grades, while something of the submission runs. Without a default:
+   * a sample that does not say it keeps its digest.
+   */
+  pause_sessions: z.boolean('true or false').optional(),
+})
+  .superRefine(checkRoles)
+  .superRefine(checkPause);
 
 export type Verification = z.output<typeof verificationSchema>;
 export type Role = NonNullable<Verification['pass_to_pass']>;
@@ -94,6 +101,17 @@ export type Report = z.output<typeof report>;
 export type Command = z.output<typeof command>;
 export const roleNames = ['fail_to_pass', 'pass_to_pass', 'sentinel_fail'] as const;
 export type RoleName = (typeof roleNames)[number];
+
+/** Tests at SHARED run in a session, which cannot stand still meanwhile. */
+function checkPause(
+  given: { [name in RoleName]?: Role | undefined } & { pause_sessions?: boolean | undefined },
+  context: z.RefinementCtx,
+): void {
+  const inPlace = roleNames.some((name) => given[name]?.assurance === 'SHARED');
+  if (!inPlace || given.pause_sessions !== true) return;
+  const message = 'false, since tests at SHARED run in a session';
+  context.addIssue({ code: 'custom', path: ['pause_sessions'], message });
+}
 
 function checkRoles(given: { [name in RoleName]?: Role | undefined }, context: z.RefinementCtx): void {
   const refuse = (path: (string | number)[], message: string): void =>

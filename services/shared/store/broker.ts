@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
+  DiscardPolicy,
   type JetStreamClient,
   type JetStreamManager,
   jetstream,
@@ -7,13 +9,15 @@ import {
   RetentionPolicy,
   StorageType,
   type StreamConfig,
+  type StreamInfo,
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { ConfigError } from '../config.ts';
 import { DomainError } from '../domain-error.ts';
-import { type BucketName, bucketNames, bucketSpecs, eventStream, jobStream } from './bucket-spec.ts';
-import { storeUnavailable } from './store-error.ts';
+import { checkBrokerVersion } from './broker-version.ts';
+import { type BucketName, bucketNames, bucketSpecs, endedStream, eventStream, jobStream } from './bucket-spec.ts';
+import { isNotReady, isStreamNotFound, storeUnavailable } from './store-error.ts';
 
 /** No call to the broker waits longer than this. */
 export const storeTimeoutMs = 5_000;
@@ -45,11 +49,13 @@ export interface BrokerOptions {
   /** How the broker's own monitoring names this client. */
   readonly name: string;
   readonly replicas: number;
-  /** Buckets that are to be of another size than usual; one that is there already is changed. */
+  /** Buckets and streams that are to be of another size than usual; one that is there already is changed. */
   readonly sizes?: Sizes;
+  /** Called before each retry while the broker is not ready, with a sentence that says why. */
+  readonly onWaiting?: (message: string) => void;
 }
 
-type Sizes = Partial<Record<BucketName, number>>;
+type Sizes = Partial<Record<BucketName | typeof endedStream.name, number>>;
 
 /** Reads `{"user": …, "password": …}`. */
 export function readBrokerAuth(path: string): { user: string; password: string } {
@@ -66,14 +72,37 @@ export function readBrokerAuth(path: string): { user: string; password: string }
   return { user, password };
 }
 
-/** Connects, for as long as it takes, and makes what is missing. */
+/** Pauses between two attempts to reach a broker that is not ready: the first, and the longest. */
+const [firstPauseMs, longestPauseMs] = [250, 5_000];
+
+/** Connects and makes what is missing. Retries for as long as the broker is not ready; rejects where it is not suitable. */
 export async function connectBroker(options: BrokerOptions): Promise<Broker> {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    try {
+      return await openBroker(options);
+    } catch (error) {
+      if (!isNotReady(error)) throw error;
+      const said = (error as Error).message;
+      options.onWaiting?.(`the broker at ${hostsOf(options.url)} is not ready (${said}); retry in ${pauseMs} ms`);
+      await delay(pauseMs);
+    }
+  }
+}
+
+/** Without the user and the password that a URL may hold. */
+function hostsOf(urls: string): string {
+  return urls
+    .split(',')
+    .map((url) => (URL.canParse(url) ? new URL(url).host : url.slice(url.indexOf('@') + 1)))
+    .join(', ');
+}
+
+async function openBroker(options: BrokerOptions): Promise<Broker> {
   const nc = await connect({
     servers: options.url.split(','),
     user: options.user,
     pass: options.password,
     name: options.name,
-    waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
     reconnectJitter: 250,
@@ -82,6 +111,7 @@ export async function connectBroker(options: BrokerOptions): Promise<Broker> {
   });
   const link = followConnection(nc);
   try {
+    if (nc.info !== undefined) checkBrokerVersion(nc.info, options.replicas);
     const js = jetstream(nc, { timeout: storeTimeoutMs });
     const buckets = await prepare(nc, js, options.replicas, options.sizes ?? {});
     return {
@@ -135,19 +165,37 @@ async function prepare(
     buckets[name] = kv;
   }
   // The only way for a user who may publish nothing to read what was before: a consumer would have to be made.
-  await ensureStream(manager, eventStream, replicas, { retention: RetentionPolicy.Limits, allow_direct: true });
+  const events = await ensureStream(manager, eventStream, replicas, {
+    ...{ retention: RetentionPolicy.Limits, allow_direct: true, max_msgs_per_subject: eventStream.maxOfOne },
+  });
+  if (events.config.max_msgs_per_subject !== eventStream.maxOfOne)
+    await manager.streams.update(eventStream.name, { max_msgs_per_subject: eventStream.maxOfOne });
   await ensureStream(manager, jobStream, replicas, { retention: RetentionPolicy.Workqueue });
+  const maxBytes = sizes[endedStream.name] ?? endedStream.maxBytes;
+  const ended = await ensureStream(manager, { ...endedStream, maxBytes }, replicas, {
+    ...{ retention: RetentionPolicy.Limits, discard: DiscardPolicy.New, max_msgs_per_subject: 1 },
+  });
+  if (endedStream.name in sizes && ended.config.max_bytes !== maxBytes)
+    await manager.streams.update(endedStream.name, { max_bytes: maxBytes });
   return buckets as Record<BucketName, KV>;
+}
+
+interface StreamSpec {
+  readonly name: string;
+  readonly subjects: readonly string[];
+  readonly maxAgeMs: number;
+  readonly maxBytes: number;
 }
 
 async function ensureStream(
   manager: JetStreamManager,
-  { name, subjects, maxAgeMs, maxBytes }: typeof eventStream | typeof jobStream,
+  { name, subjects, maxAgeMs, maxBytes }: StreamSpec,
   replicas: number,
   kind: Pick<StreamConfig, 'retention'> & Partial<StreamConfig>,
-): Promise<void> {
-  await manager.streams.info(name).catch(() =>
-    manager.streams.add({
+): Promise<StreamInfo> {
+  return manager.streams.info(name).catch((error: unknown) => {
+    if (!isStreamNotFound(error)) throw error;
+    return manager.streams.add({
       ...kind,
       name,
       subjects: [...subjects],
@@ -155,8 +203,8 @@ async function ensureStream(
       max_age: nanos(maxAgeMs),
       max_bytes: maxBytes,
       num_replicas: replicas,
-    }),
-  );
+    });
+  });
 }
 
 type Link = Pick<Broker, 'connected' | 'whenConnected' | 'onConnectionChange' | 'answered'>;

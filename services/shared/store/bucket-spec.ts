@@ -8,8 +8,13 @@ interface Spec {
 
 /** What is kept, for how long and how much of it. */
 export const bucketSpecs = {
-  /** A live session is written at least when it ends, and none lives longer than a day: nothing alive is forgotten. */
+  /**
+   * Live sessions, and for a moment those that have just ended. A live session is written at least when it ends, and none
+   * lives longer than a day: nothing alive is forgotten.
+   */
   assay_sessions: { maxAgeMs: 30 * dayMs, maxBytes: 1_024 * mebibyte },
+  /** Sessions that were given to a worker which may not have heard of it. The worker removes what it has dealt with. */
+  assay_reminders: { maxAgeMs: 2 * dayMs, maxBytes: 16 * mebibyte },
   /**
    * A key is written once and must work until it is revoked; a revoked one must stay revoked. An age that bites would
    * forget both, so this one is a hundred years: it exists because every bucket has one.
@@ -27,11 +32,21 @@ export type BucketName = keyof typeof bucketSpecs;
 
 export const bucketNames = Object.keys(bucketSpecs) as BucketName[];
 
+/** Records of ended sessions. A full stream refuses: who makes room in it takes from the project that holds most. */
+export const endedStream = {
+  name: 'ASSAY_ENDED_SESSIONS',
+  subjects: ['assay.ended.>'],
+  maxAgeMs: 30 * dayMs,
+  maxBytes: 512 * mebibyte,
+} as const;
+
 export const eventStream = {
   name: 'ASSAY_EVENTS',
   subjects: ['assay.events.>'],
   maxAgeMs: 7 * dayMs,
   maxBytes: 1_024 * mebibyte,
+  /** Of one session or verification. All share the stream: one that changes for ever must not push out the events of others. */
+  maxOfOne: 100,
 } as const;
 
 /** Jobs that nobody has acknowledged. One that is older than any verification may take is given up by its record first. */

@@ -1,4 +1,4 @@
-import type { KeyRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { KeyRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Stored } from './session-store.ts';
 
 /** API keys, without their secrets. */

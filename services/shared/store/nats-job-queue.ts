@@ -1,12 +1,12 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { AckPolicy, isMessageNotFound, type JetStreamManager } from '@nats-io/jetstream/internal';
 import { type Msg, nanos } from '@nats-io/transport-node';
-import { VerificationJobSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { VerificationJobSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type Broker, storeTimeoutMs } from './broker.ts';
 import { jobStream } from './bucket-spec.ts';
 import type { JobDelivery, JobQueue, JobSource } from './job-queue.ts';
-import { repeatable } from './repeatable.ts';
-import { storeUnavailable } from './store-error.ts';
+import { answered } from './repeatable.ts';
+import { isConsumerExists } from './store-error.ts';
 
 const prefix = 'assay.jobs';
 
@@ -48,8 +48,8 @@ export function createNatsJobSource({ broker, ackWaitMs, workerId }: NatsJobSour
 
   const ensureConsumer = async (project: string): Promise<void> => {
     if (known.has(project)) return;
-    const manager = await broker.js.jetstreamManager(false);
-    await manager.consumers.add(jobStream.name, {
+    const { consumers } = await broker.js.jetstreamManager(false);
+    const settings = {
       durable_name: project,
       filter_subject: `${prefix}.${project}.>`,
       ack_policy: AckPolicy.Explicit,
@@ -59,6 +59,10 @@ export function createNatsJobSource({ broker, ackWaitMs, workerId }: NatsJobSour
       max_ack_pending: jobStream.maxAckPending,
       // Of a project that is gone nothing stays; one that comes back gets a new one.
       inactive_threshold: nanos(jobStream.consumerIdleMs),
+    };
+    await consumers.add(jobStream.name, settings).catch((error: unknown) => {
+      if (!isConsumerExists(error)) throw error;
+      return consumers.update(jobStream.name, project, settings);
     });
     known.add(project);
   };
@@ -129,12 +133,4 @@ async function finds(broker: Broker, ask: (manager: JetStreamManager) => Promise
       throw error;
     }
   });
-}
-
-async function answered<T>(broker: Broker, call: () => Promise<T>): Promise<T> {
-  try {
-    return await repeatable(broker, call);
-  } catch (error) {
-    throw storeUnavailable(error);
-  }
 }

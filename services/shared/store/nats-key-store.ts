@@ -1,4 +1,4 @@
-import { KeyRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { KeyRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Broker } from './broker.ts';
 import type { KeyStore } from './key-store.ts';
 import { createRecordBucket } from './record-bucket.ts';

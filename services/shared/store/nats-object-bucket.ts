@@ -2,7 +2,7 @@ import { DiscardPolicy, isMessageNotFound, type JetStreamManager, StorageType } 
 import { Objm } from '@nats-io/obj';
 import { nanos } from '@nats-io/transport-node';
 import { type Broker, storeTimeoutMs } from './broker.ts';
-import { repeatable } from './repeatable.ts';
+import { answered, repeatable } from './repeatable.ts';
 import { storeUnavailable } from './store-error.ts';
 
 const duplicateMs = 120_000;
@@ -12,8 +12,6 @@ export interface BucketKeeping {
   /** Of all objects together. */
   readonly maxBytes: number;
   readonly replicas: number;
-  /** Whether the oldest objects go when it is full, instead of new ones being refused. */
-  readonly dropsOldest?: boolean;
 }
 
 export interface ObjectReader {
@@ -30,6 +28,8 @@ export interface ObjectBucket extends ObjectReader {
   /** What the bucket takes of its `maxBytes`. */
   heldBytes(): Promise<number>;
   remove(object: StoredObject): Promise<void>;
+  /** Removes what uploads have left that were killed in the middle: chunks of no object, to which none was added for so long. */
+  removeFragments(idleMs: number): Promise<void>;
 }
 
 export interface StoredObject {
@@ -51,20 +51,20 @@ export async function createNatsObjectBucket(
     max_bytes: keeping.maxBytes,
     // The broker takes none that is longer than the age.
     duplicate_window: nanos(Math.min(keeping.keepMs, duplicateMs)),
-    discard: keeping.dropsOldest === true ? DiscardPolicy.Old : DiscardPolicy.New,
+    // The broker knows no projects: it would drop the oldest of anybody.
+    discard: DiscardPolicy.New,
   };
-  const objects = await new Objm(broker.js).create(bucket, {
-    ttl: settings.max_age,
-    max_bytes: settings.max_bytes,
-    storage: StorageType.File,
-    replicas: keeping.replicas,
-  });
+  const asked = <T>(call: () => Promise<T>): Promise<T> => answered(broker, call);
+  const objects = await asked(() =>
+    new Objm(broker.js).create(bucket, {
+      ttl: settings.max_age,
+      max_bytes: settings.max_bytes,
+      storage: StorageType.File,
+      replicas: keeping.replicas,
+    }),
+  );
   const { streams } = await broker.js.jetstreamManager(false);
-  await streams.update(streamOf(bucket), settings);
-  const asked = <T>(call: () => Promise<T>): Promise<T> =>
-    repeatable(broker, call).catch((error) => {
-      throw storeUnavailable(error);
-    });
+  await asked(() => streams.update(streamOf(bucket), settings));
   return {
     ...createNatsObjectReader(broker, bucket),
     async put(name, pieces) {
@@ -93,6 +93,17 @@ export async function createNatsObjectBucket(
       // Nothing of it stays, where the client would leave a note for each.
       for (const filter of [metaSubject(bucket, name), `$O.${bucket}.C.${nuid}`])
         await asked(() => streams.purge(streamOf(bucket), { filter }));
+    },
+    async removeFragments(idleMs) {
+      const chunks = `$O.${bucket}.C.`;
+      const info = await asked(() => streams.info(streamOf(bucket), { subjects_filter: `${chunks}>` }));
+      const whole = new Set((await asked(() => objects.list())).map(({ nuid }) => nuid));
+      for (const filter of Object.keys(info.state.subjects ?? {})) {
+        if (whole.has(filter.slice(chunks.length))) continue;
+        const last = await asked(() => streams.getMessage(streamOf(bucket), { last_by_subj: filter }));
+        if (last !== null && Date.now() - last.time.getTime() > idleMs)
+          await asked(() => streams.purge(streamOf(bucket), { filter }));
+      }
     },
   };
 }

@@ -1,5 +1,6 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { VerificationResultSchema } from '../../../gen/assay/v1/verification_pb.js';
+import { DomainError } from '../domain-error.ts';
 import type { Broker } from './broker.ts';
 import { createFairObjectBucket } from './fair-object-bucket.ts';
 import { type BucketKeeping, createNatsObjectReader } from './nats-object-bucket.ts';
@@ -15,7 +16,10 @@ export async function createNatsResultStore(broker: Broker, keeping: BucketKeepi
     async put(name, result) {
       const bytes = toBinary(VerificationResultSchema, result);
       // Tests and output that find no room are not kept; the verdict is in the record.
-      if (bytes.length <= objects.largestBytes) await objects.put(name, onePiece(bytes), bytes.length);
+      if (bytes.length > objects.largestBytes) return;
+      await objects.put(name, onePiece(bytes), bytes.length).catch((error: unknown) => {
+        if (!(error instanceof DomainError && error.reason === 'STORE_FULL')) throw error;
+      });
     },
   };
 }

@@ -1,16 +1,21 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
 import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
-import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
-import { SessionSchema } from '../../../gen/assay/v1/session_pb.js';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
+import { SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../domain-error.ts';
 import type { Broker } from './broker.ts';
+import { createNatsReminders } from './nats-reminders.ts';
+import { createNatsSessionArchive } from './nats-session-archive.ts';
 import { createRecordBucket } from './record-bucket.ts';
 import { repeatable } from './repeatable.ts';
-import type { SessionStore, Stored } from './session-store.ts';
+import type { SessionArchive } from './session-archive.ts';
+import type { SessionStore, Stored, StoredSession } from './session-store.ts';
 
 export interface NatsSessionStoreOptions {
   readonly broker: Broker;
+  /** Where ended sessions are looked for. */
+  readonly archive?: SessionArchive;
   /** Told of an event that could not be published: the record is written all the same, and it is the truth. */
   readonly onEventLost: (error: unknown, sessionId: string) => void;
 }
@@ -21,9 +26,16 @@ export function sessionKey(project: string, sessionId: string): string {
   return `${project}.${sessionId}`;
 }
 
-/** Session records in the bucket `assay_sessions`, their events on the stream `ASSAY_EVENTS`. */
-export function createNatsSessionStore({ broker, onEventLost }: NatsSessionStoreOptions): SessionStore {
+/**
+ * Session records: live ones in the bucket `assay_sessions`, ended ones on the stream `ASSAY_ENDED_SESSIONS`; their events
+ * on the stream `ASSAY_EVENTS`. A record is in the archive before it leaves the bucket, so whoever looks into the bucket
+ * first and then into the archive finds every session.
+ */
+export function createNatsSessionStore(options: NatsSessionStoreOptions): SessionStore {
+  const { broker, archive = createNatsSessionArchive(broker), onEventLost } = options;
   const bucket = createRecordBucket(broker, 'assay_sessions', SessionRecordSchema);
+  const reminders = createNatsReminders(broker);
+  const live = (stored: Stored<SessionRecord>): StoredSession => ({ ...stored, archived: false });
 
   const announce = async (stored: Stored<SessionRecord>): Promise<void> => {
     const { project, session } = stored.value;
@@ -44,39 +56,49 @@ export function createNatsSessionStore({ broker, onEventLost }: NatsSessionStore
       onEventLost(error, id);
     }
   };
-
+  const get = async (project: string, sessionId: string): Promise<StoredSession | undefined> => {
+    const found = await bucket.get(sessionKey(project, sessionId));
+    return found === undefined ? archive.get(project, sessionId) : live(found);
+  };
   return {
+    get,
+    remindersOf: reminders.of,
+    dropReminder: reminders.drop,
     async create(record) {
-      const key = sessionKey(record.project, idOf(record));
-      const stored = await bucket.compareAndSet(key, record, 0);
+      const { sessionId, workerId, state } = sessionIn(record);
+      if (state === SessionState.CREATING) await reminders.give(workerId, record.project, sessionId);
+      const stored = await bucket.compareAndSet(sessionKey(record.project, sessionId), record, 0);
       // Not waited for, nor even begun: it never fails, and whoever wrote the record goes on with it at once.
       if (stored !== undefined) setImmediate(announce, stored);
-      return stored;
+      return stored && live(stored);
     },
-    get: (project, sessionId) => bucket.get(sessionKey(project, sessionId)),
     async update(project, sessionId, change) {
-      const key = sessionKey(project, sessionId);
       for (let conflicts = 0; conflicts < conflictsBeforeGivingUp; conflicts += 1) {
-        const found = await bucket.get(key);
+        const found = await get(project, sessionId);
         if (found === undefined) return undefined;
         const next = change(found.value);
-        if (next === undefined) return found;
-        const stored = await bucket.compareAndSet(key, next, Number(found.revision));
+        if (next === undefined || found.archived) return found;
+        const { workerId, state } = sessionIn(next);
+        const moved = workerId !== found.value.session?.workerId && state === SessionState.CREATING;
+        if (moved) await reminders.give(workerId, project, sessionId);
+        const stored = await bucket.compareAndSet(sessionKey(project, sessionId), next, Number(found.revision));
         if (stored === undefined) continue;
         await announce(stored);
-        return stored;
+        return live(stored);
       }
       const message = `the record of ${sessionId} was changed by others ${conflictsBeforeGivingUp} times in a row; try again`;
       throw new DomainError('STORE_UNAVAILABLE', message);
     },
     async ofWorker(workerId) {
       const all = await bucket.all();
-      return all.filter(({ value }) => value.session?.workerId === workerId);
+      return all.filter(({ value }) => value.session?.workerId === workerId).map(live);
     },
+    remove: ({ revision }) => bucket.remove(Number(revision)),
+    room: bucket.room,
   };
 }
 
-function idOf(record: SessionRecord): string {
+function sessionIn(record: SessionRecord) {
   if (record.session === undefined) throw new TypeError('a session record without a session');
-  return record.session.sessionId;
+  return record.session;
 }

@@ -1,15 +1,16 @@
 import type { Broker } from './broker.ts';
-import { type BucketKeeping, createNatsObjectBucket, createNatsObjectReader } from './nats-object-bucket.ts';
+import { createFairObjectBucket } from './fair-object-bucket.ts';
+import { type BucketKeeping, createNatsObjectReader } from './nats-object-bucket.ts';
 import type { TranscriptReader, TranscriptStore } from './transcript-store.ts';
 
 const bucket = 'assay_transcripts';
 
 /** Transcripts in the object store `assay_transcripts`. */
 export async function createNatsTranscriptStore(broker: Broker, keeping: BucketKeeping): Promise<TranscriptStore> {
-  const objects = await createNatsObjectBucket(broker, bucket, keeping);
+  const objects = await createFairObjectBucket(broker, bucket, keeping);
   return {
     ...createNatsTranscriptReader(broker),
-    put: (project, sessionId, pieces) => objects.put(nameOf(project, sessionId), pieces),
+    put: (project, sessionId, pieces, bytes) => objects.put(nameOf(project, sessionId), pieces, bytes),
   };
 }
 

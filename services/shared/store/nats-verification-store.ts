@@ -4,7 +4,7 @@ import { isMessageNotFound } from '@nats-io/jetstream/internal';
 import { KvWatchInclude } from '@nats-io/kv';
 import { headers } from '@nats-io/transport-node';
 import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
-import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { DomainError } from '../domain-error.ts';
 import { forAgents } from '../verification/agent-view.ts';
 import { change } from '../verification/verification-change.ts';
@@ -12,7 +12,7 @@ import { verificationOf } from '../verification/verification-status.ts';
 import type { Broker } from './broker.ts';
 import { eventStream } from './bucket-spec.ts';
 import { createRecordBucket } from './record-bucket.ts';
-import { repeatable } from './repeatable.ts';
+import { answered as answeredBy, repeatable } from './repeatable.ts';
 import type { Stored } from './session-store.ts';
 import { isConflict, storeUnavailable } from './store-error.ts';
 import type { VerificationStore } from './verification-store.ts';
@@ -74,7 +74,7 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
   const purge = async (subject: string, revision: number): Promise<boolean> => {
     const { streams } = await broker.js.jetstreamManager(false);
     const upTo = { filter: subject, seq: revision + 1 };
-    return (await broker.answered(() => streams.purge(`KV_${bucketName}`, upTo))).purged > 0;
+    return (await streams.purge(`KV_${bucketName}`, upTo)).purged > 0;
   };
   const setMark = async (subject: string): Promise<void> => {
     const mark = headers();
@@ -87,32 +87,22 @@ export function createNatsVerificationStore(options: NatsVerificationStoreOption
       if (!isConflict(error)) throw error;
     }
   };
-  const answered = async <T>(call: () => Promise<T>): Promise<T> => {
-    await broker.whenConnected();
-    return call().catch((error: unknown) => {
-      throw storeUnavailable(error);
-    });
-  };
+  const answered = <T>(call: () => Promise<T>): Promise<T> => answeredBy(broker, call);
   return {
-    room: () =>
-      answered(async () => {
-        const { config, state } = (await broker.bucket(bucketName).status()).streamInfo;
-        return { bytes: state.bytes, maxBytes: config.max_bytes, records: state.messages };
-      }),
-    remove: ({ value, revision }) =>
-      answered(async () => {
-        const subject = `$KV.${bucketName}.${verificationKey(value.project, verificationOf(value).verificationId)}`;
-        const removed = await purge(subject, Number(revision));
-        await setMark(subject);
-        return removed;
-      }),
-    tidy: () =>
-      answered(async () => {
-        for (let [mark] = marks; mark !== undefined && Date.now() - mark.setMs > markMs; [mark] = marks) {
-          await purge(mark.subject, mark.revision);
-          marks.shift();
-        }
-      }),
+    room: bucket.room,
+    async remove({ value, revision }) {
+      const subject = `$KV.${bucketName}.${verificationKey(value.project, verificationOf(value).verificationId)}`;
+      const removed = await answered(() => purge(subject, Number(revision)));
+      await answered(() => setMark(subject));
+      return removed;
+    },
+    async tidy() {
+      for (let [mark] = marks; mark !== undefined && Date.now() - mark.setMs > markMs; [mark] = marks) {
+        const { subject, revision } = mark;
+        await answered(() => purge(subject, revision));
+        marks.shift();
+      }
+    },
     announce,
     isAnnounced,
     async create(record) {

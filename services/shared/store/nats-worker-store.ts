@@ -1,4 +1,4 @@
-import { WorkerRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { WorkerRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Broker } from './broker.ts';
 import { createRecordBucket } from './record-bucket.ts';
 import type { WorkerStore } from './worker-store.ts';

@@ -4,8 +4,9 @@ import { type Broker, storeTimeoutMs } from './broker.ts';
 import type { BucketName } from './bucket-spec.ts';
 import { beginFirstPass } from './first-pass.ts';
 import { repeatable } from './repeatable.ts';
-import type { Stored } from './session-store.ts';
-import { isConflict, isRefusal, storeUnavailable } from './store-error.ts';
+import { createRetryPolicy } from './retry-policy.ts';
+import type { Room, Stored } from './session-store.ts';
+import { isConflict, isMissing, isRefusal, isTemporary, storeUnavailable } from './store-error.ts';
 
 /** Protobuf records of one kind in one bucket. Rejects with STORE_UNAVAILABLE where the broker does not answer. */
 export interface RecordBucket<Desc extends DescMessage> {
@@ -18,6 +19,9 @@ export interface RecordBucket<Desc extends DescMessage> {
   ): Promise<Stored<MessageShape<Desc>> | undefined>;
   /** Every record, read after the call was made. */
   all(): Promise<Stored<MessageShape<Desc>>[]>;
+  /** Removes a record that is still at this revision and leaves nothing in its place. Says whether it was. */
+  remove(revision: number): Promise<boolean>;
+  room(): Promise<Room>;
 }
 
 export function createRecordBucket<Desc extends DescMessage>(
@@ -51,10 +55,23 @@ export function createRecordBucket<Desc extends DescMessage>(
       guarded(async () =>
         (await repeatable(broker, () => readAll(kv))).map(decode).filter((stored) => stored !== undefined),
       ),
+    remove: (revision) =>
+      guarded(async () => {
+        const { streams } = await broker.js.jetstreamManager(false);
+        try {
+          return await repeatable(broker, () => streams.deleteMessage(`KV_${name}`, revision, false));
+        } catch (error) {
+          if (isMissing(error)) return false;
+          throw error;
+        }
+      }),
+    room: () =>
+      guarded(async () => {
+        const { config, state } = (await repeatable(broker, () => kv.status())).streamInfo;
+        return { bytes: state.bytes, maxBytes: config.max_bytes, records: state.messages };
+      }),
   };
 }
-
-const attempts = 3;
 
 /**
  * One compare-and-set. When the answer is lost the record is read back: our bytes there mean that it was made; the old
@@ -67,17 +84,18 @@ async function writeOnce(
   bytes: Uint8Array,
   revision: number,
 ): Promise<number | undefined> {
-  for (let attempt = 1; ; attempt += 1) {
+  const retry = createRetryPolicy();
+  for (let first = true; ; first = false) {
     try {
       return await broker.answered(() => kv.put(key, bytes, { previousSeq: revision, timeout: storeTimeoutMs }));
     } catch (error) {
-      if (isConflict(error) && attempt === 1) return undefined;
-      if (isRefusal(error) && !isConflict(error)) throw error;
+      if (isConflict(error) && first) return undefined;
+      if (isRefusal(error) && !isConflict(error) && !isTemporary(error)) throw error;
       const found = await repeatable(broker, () => kv.get(key));
       if (found !== null && found.revision > revision) {
         return Buffer.compare(found.value, bytes) === 0 ? found.revision : undefined;
       }
-      if (attempt === attempts) throw error;
+      if (!(await retry.next(error))) throw error;
     }
   }
 }

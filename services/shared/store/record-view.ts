@@ -12,6 +12,10 @@ export interface RecordView<T> {
   readonly warm: boolean;
   get(key: string): Seen<T> | undefined;
   entries(): MapIterator<[string, Seen<T>]>;
+  /** Those whose keys begin with `<group>.`, without a look at the others. */
+  ofGroup(group: string): Iterable<Seen<T>>;
+  /** Lets go of a record that was removed from the store, if it is still this one. */
+  drop(key: string, seen: Seen<T>): void;
   /** Puts in what this process wrote or read itself, so that it sees its own writes at once. */
   note(key: string, stored: Stored<T>): void;
   /** Calls back on every change of this key. Returns what ends that. */
@@ -56,6 +60,10 @@ export function createRecordView<Desc extends DescMessage>(
     },
     get: records.get,
     entries: records.entries,
+    ofGroup: records.ofGroup,
+    drop(key, seen) {
+      if (records.get(key) === seen) records.delete(key);
+    },
     subscribe: records.subscribe,
     note: (key, stored) => records.put(key, stored.value, Number(stored.revision), Date.now()),
     whenWarm: () => watch.firstPass,

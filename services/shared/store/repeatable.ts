@@ -1,16 +1,25 @@
 import type { Broker } from './broker.ts';
-import { isRefusal } from './store-error.ts';
+import { createRetryPolicy } from './retry-policy.ts';
+import { storeUnavailable } from './store-error.ts';
 
-const attempts = 3;
-
-/** Makes a call that may be made twice, again if its answer is lost. */
+/** Makes a call that may be made twice: again if its answer is lost, or if the broker is temporarily unavailable. */
 export async function repeatable<T>(broker: Broker, call: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
+  const retry = createRetryPolicy();
+  for (;;) {
     await broker.whenConnected();
     try {
       return await broker.answered(call);
     } catch (error) {
-      if (isRefusal(error) || attempt === attempts) throw error;
+      if (!(await retry.next(error))) throw error;
     }
+  }
+}
+
+/** The same, for calls whose failure of any kind means STORE_UNAVAILABLE. */
+export async function answered<T>(broker: Broker, call: () => Promise<T>): Promise<T> {
+  try {
+    return await repeatable(broker, call);
+  } catch (error) {
+    throw storeUnavailable(error);
   }
 }

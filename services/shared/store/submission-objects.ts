@@ -8,7 +8,14 @@ export interface SubmissionObjects {
   /** Whether it is there and will be for a while. */
   has(project: string, digest: string): Promise<boolean>;
   get(project: string, digest: string): Promise<AsyncGenerator<Uint8Array, void> | undefined>;
-  put(project: string, digest: string, pieces: AsyncIterable<Uint8Array>, bytes: number): Promise<void>;
+  /** The signal ends it. Rejects with STORE_FULL where there is no room for it. */
+  put(
+    project: string,
+    digest: string,
+    pieces: AsyncIterable<Uint8Array>,
+    bytes: number,
+    signal?: AbortSignal,
+  ): Promise<void>;
 }
 
 const bucket = 'assay_submissions';
@@ -18,9 +25,9 @@ export async function createNatsSubmissionObjects(broker: Broker, keeping: Bucke
   const objects = await createFairObjectBucket(broker, bucket, keeping);
   return {
     get: (project, digest) => objects.get(nameOf(project, digest)),
-    async put(project, digest, pieces, bytes) {
+    async put(project, digest, pieces, bytes, signal) {
       if (bytes > objects.largestBytes) throw tooLarge(bytes, objects.largestBytes);
-      await objects.put(nameOf(project, digest), pieces, bytes);
+      await objects.put(nameOf(project, digest), pieces, bytes, signal);
     },
     async has(project, digest) {
       const storedMs = await objects.storedMs(nameOf(project, digest));

@@ -5,6 +5,9 @@ export interface TranscriptReader {
 }
 
 export interface TranscriptStore extends TranscriptReader {
-  /** Stores all of it or nothing, in place of an earlier one. Rejects with STORE_UNAVAILABLE, also where it is full. */
-  put(project: string, sessionId: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+  /**
+   * Stores all of it or nothing, in place of an earlier one. `bytes`: how long it is, about; what has to go for it is of
+   * the project that has most. Rejects with STORE_UNAVAILABLE, and with LIMIT_EXCEEDED where it is too long for the store.
+   */
+  put(project: string, sessionId: string, pieces: AsyncIterable<Uint8Array>, bytes: number): Promise<void>;
 }

@@ -1,6 +1,6 @@
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { VerificationChange } from '../verification/verification-change.ts';
-import type { Stored } from './session-store.ts';
+import type { Room, Stored } from './session-store.ts';
 
 /** Verification records. Every method rejects with DomainError STORE_UNAVAILABLE where the store does not answer. */
 export interface VerificationStore {
@@ -26,12 +26,6 @@ export interface VerificationStore {
   tidy(): Promise<void>;
   /** Calls back for every write from now on, until it is stopped. A lost connection may leave some out. */
   watch(listener: (record: VerificationRecord) => void): () => void;
-}
-
-export interface Room {
-  readonly bytes: number;
-  readonly maxBytes: number;
-  readonly records: number;
 }
 
 export interface Changed extends Stored<VerificationRecord> {

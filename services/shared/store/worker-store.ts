@@ -1,4 +1,4 @@
-import type { WorkerRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { WorkerRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Stored } from './session-store.ts';
 
 /** Worker registrations. */

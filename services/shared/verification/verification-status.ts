@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { VerificationRecord } from '../../../gen/assay/events/v1/records_pb.js';
+import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type VerificationChanged, VerificationChangedSchema } from '../../../gen/assay/v1/session_pb.js';
 import { Verdict, type Verification, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 

@@ -13,7 +13,7 @@ async function connect(execution: NonNullable<DoubleServices['execution']>): Pro
     session: { getSession: () => ({ session: { sessionId: 'ses_1' } }) },
     execution,
   });
-  const client = createClient({ endpoint: server.endpoint, reconnectTimeoutMs: 5000 });
+  const client = createClient({ endpoint: server.endpoint, reconnectTimeoutMs: 60_000 });
   cleanups.push(
     () => server.stop(),
     () => client.close(),

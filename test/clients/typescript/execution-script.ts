@@ -28,7 +28,7 @@ export function output(stream: 'stdout' | 'stderr', offset: number, data: Uint8A
 
 export function gap(stream: 'stdout' | 'stderr', from: number, to: number) {
   const name = stream === 'stdout' ? OutputStream.STDOUT : OutputStream.STDERR;
-  return event({ case: 'gap', value: { stream: name, from: BigInt(from), to: BigInt(to) } });
+  return event({ case: 'gap', value: { stream: name, startOffset: BigInt(from), endOffset: BigInt(to) } });
 }
 
 export function finished(stdoutBytes: number, stderrBytes = 0, exitCode = 0) {

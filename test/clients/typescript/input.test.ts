@@ -47,7 +47,7 @@ async function connect(loseAnswers: boolean): Promise<{ session: Session; sink: 
       },
     },
   });
-  const client = createClient({ endpoint: server.endpoint, reconnectTimeoutMs: 5000 });
+  const client = createClient({ endpoint: server.endpoint, reconnectTimeoutMs: 60_000 });
   cleanups.push(
     () => server.stop(),
     () => client.close(),

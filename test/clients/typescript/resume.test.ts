@@ -18,7 +18,7 @@ interface Bench {
   session: Session;
 }
 
-async function connect(execution: DoubleServices['execution'], reconnectTimeoutMs = 10_000): Promise<Bench> {
+async function connect(execution: DoubleServices['execution'], reconnectTimeoutMs = 60_000): Promise<Bench> {
   const server = await startServerDouble({ execution: execution ?? {}, session });
   const client = createClient({ endpoint: server.endpoint, reconnectTimeoutMs });
   cleanups.push(
@@ -182,8 +182,8 @@ test('a gap is told once, and only the part that is new', async () => {
   });
   const result = await session.run('x');
   expect(result.gaps).toEqual([
-    { stream: 'stdout', from: 4, to: 100 },
-    { stream: 'stdout', from: 100, to: 120 },
+    { stream: 'stdout', startOffset: 4, endOffset: 100 },
+    { stream: 'stdout', startOffset: 100, endOffset: 120 },
   ]);
   expect(result.stdout.toString()).toBe('headtail');
   expect(result.stdoutTruncated).toBe(true);

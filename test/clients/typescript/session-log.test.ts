@@ -15,7 +15,7 @@ async function sessionOf(services: DoubleServices): Promise<Session> {
     ...services,
     session: { getSession: ({ sessionId }) => ({ session: { sessionId } }), ...services.session },
   });
-  const client: Client = createClient({ endpoint: server.endpoint, reconnectTimeoutMs: 5_000 });
+  const client: Client = createClient({ endpoint: server.endpoint, reconnectTimeoutMs: 60_000 });
   cleanups.push(
     () => server.stop(),
     () => client.close(),

@@ -22,7 +22,10 @@ export const wrote = (
 ) => executed(cursor, id, { case: stream, value: { offset: BigInt(offset), data: Buffer.from(text) } });
 
 export const lost = (cursor: string, id: string, from: number, to: number) =>
-  executed(cursor, id, { case: 'gap', value: { stream: OutputStream.STDOUT, from: BigInt(from), to: BigInt(to) } });
+  executed(cursor, id, {
+    case: 'gap',
+    value: { stream: OutputStream.STDOUT, startOffset: BigInt(from), endOffset: BigInt(to) },
+  });
 
 export const ended = (cursor: string, id: string, exitCode = 0) =>
   executed(cursor, id, { case: 'finished', value: { result: { reason: EndReason.EXITED, exitCode } } });

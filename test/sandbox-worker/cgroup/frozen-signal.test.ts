@@ -44,3 +44,11 @@ test('an empty cgroup is not frozen at all', () => {
   expect(signalFrozen(cgroup, 9)).toBe(0);
   expect(cgroup.log).toEqual([]);
 });
+
+test('a pid that left a cgroup which does not freeze is not signalled: it may be any process by now', () => {
+  const sent: number[] = [];
+  const looks = [[100, 101], [100, 101], [100], [100]];
+  const cgroup = { freeze: () => false, thaw() {}, pids: () => looks.shift() ?? [100] };
+  expect(signalFrozen(cgroup, 15, (pid) => sent.push(pid))).toBe(1);
+  expect(sent).toEqual([100]);
+});

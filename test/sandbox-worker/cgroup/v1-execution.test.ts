@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { createReadStream } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -5,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { ContainerCgroups, ExecutionCgroup } from '../../../services/sandbox-worker/cgroup/execution-cgroup.ts';
 import { createExecutionCgroups } from '../../../services/sandbox-worker/cgroup/execution-cgroups.ts';
+import { createV1Execution } from '../../../services/sandbox-worker/cgroup/v1-execution.ts';
 import { createScratchHost, log, mebibyte, nothingLeft, type Reported } from '../docker/scratch-host.ts';
 
 const host = createScratchHost();
@@ -118,6 +120,46 @@ describe.runIf(cgroups.kind === 'v1')('on a host with cgroup v1', () => {
     await engine.remove(id);
     expect(cgroups.container(pid)).toBeUndefined();
     expect(successor?.existing(1n, 0)).toBeUndefined();
+  });
+
+  test('a container that is removed under its executions and nests fails nobody', async () => {
+    const { container, execution, namespacePid, engine, id } = await place('echo up > /run/assay/up; sleep 1000');
+    const resident = container.nest(1);
+    expect(await resident?.place(namespacePid)).toBe(true);
+    await engine.remove(id);
+    expect(resident?.usage()).toBeUndefined();
+    expect(resident?.renew()).toBe(false);
+    expect(execution.usage()).toBeUndefined();
+    expect(await execution.place(namespacePid)).toBe(false);
+    expect(await container.nest(2)?.place(namespacePid)).toBe(false);
+    expect([execution.kill(sigkill), resident?.kill(sigkill)]).toEqual([0, 0]);
+    expect([await execution.remove(), await resident?.remove()]).toEqual([true, true]);
+  });
+
+  test('a nest whose container goes while its process is placed is not used', async () => {
+    const { container, namespacePid, engine, id } = await place('echo up > /run/assay/up; sleep 1000');
+    const nest = container.nest(1);
+    const placing = nest?.place(namespacePid);
+    const [placed] = await Promise.allSettled([placing, engine.remove(id)]);
+    expect(placed.status).toBe('fulfilled');
+    expect(await nest?.remove()).toBe(true);
+  });
+
+  test('a kill reaches the processes of an execution whose freezer cannot be made', () => {
+    const child = spawn('sleep', ['1000'], { stdio: 'ignore' });
+    const nowhere = join('/sys/fs/cgroup/freezer', `gone-${child.pid}`);
+    const directories = { memory: nowhere, cpuacct: nowhere, freezer: join(nowhere, 'assay-1') };
+    const execution = createV1Execution(
+      { root: '/sys/fs/cgroup', proc: '/proc', initPid: child.pid as number },
+      directories,
+      { place: async () => undefined, remove: async () => true },
+      () => (child.signalCode === null && !child.killed ? [child.pid as number] : []),
+    );
+    try {
+      expect(execution.kill(sigkill)).toBe(1);
+    } finally {
+      child.kill('SIGKILL');
+    }
   });
 
   test('the process of this worker is not mistaken for a container', () => {

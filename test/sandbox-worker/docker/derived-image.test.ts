@@ -48,7 +48,7 @@ async function derive(reference: string) {
 }
 
 const inside = <T>(id: string, use: Parameters<typeof withIdleContainer<T>>[3]) =>
-  withIdleContainer(host.docker, id, {}, use);
+  withIdleContainer({ docker: host.docker, installation: '' }, id, {}, use);
 const read = (id: string, path: string) => inside(id, (container) => readRegularFile(container, path, 100_000));
 const header = (id: string, path: string) => inside(id, (container) => readHeader(container, path));
 

@@ -2,13 +2,13 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { sizeDelimitedDecodeStream } from '@bufbuild/protobuf/wire';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { describe, expect, test } from 'vitest';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import {
   EndReason,
   ExecuteRequestSchema,
   ExecuteResponseSchema,
   ExecutionResultSchema,
 } from '../../../gen/assay/v1/execution_pb.js';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import {
   encodeAccepted,
   encodeDrained,

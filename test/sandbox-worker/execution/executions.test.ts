@@ -44,6 +44,15 @@ async function openShell(shellId: string): Promise<void> {
   await opening;
 }
 
+test('a timeout that cannot be recorded fails its sandbox alone', () => {
+  const { executions, journal, failures } = sandbox;
+  const execution = sandbox.execute({ executionId: 'one', timeout: durationFromMs(500) });
+  executions.started(execution.number, 100);
+  journal.close();
+  vi.advanceTimersByTime(500);
+  expect(failures).toEqual([expect.objectContaining({ message: expect.stringContaining('is closed') })]);
+});
+
 describe('a sandbox that is closed while a cancel is not done', () => {
   test('keeps the end that was told, whatever becomes of the processes', () => {
     const { executions, journal } = sandbox;

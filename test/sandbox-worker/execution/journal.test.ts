@@ -2,8 +2,8 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
-import { openJournal } from '../../../services/sandbox-worker/execution/journal.ts';
+import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
+import { openJournal, type StoredRecord } from '../../../services/sandbox-worker/execution/journal.ts';
 import { runDirectory } from '../../run.ts';
 
 const disk = vi.hoisted(() => ({ full: false }));
@@ -24,6 +24,17 @@ function accepted(number: bigint, command: string): JournalRecord {
   return create(JournalRecordSchema, { number, record: { case: 'accepted', value: { request } } });
 }
 
+function numbersOf(records: Iterable<StoredRecord>): bigint[] {
+  return Array.from(records, ({ entry }) => entry.number);
+}
+
+function written(path: string): bigint[] {
+  const { records, journal } = openJournal(path);
+  const numbers = numbersOf(records);
+  journal.close();
+  return numbers;
+}
+
 describe('a journal', () => {
   test('gives back what was appended, over several openings', () => {
     const path = join(directory, 'whole');
@@ -33,9 +44,7 @@ describe('a journal', () => {
     const second = openJournal(path);
     second.journal.append(accepted(2n, 'two'));
     second.journal.close();
-    const { records, journal } = openJournal(path);
-    journal.close();
-    expect(records.map(({ number }) => number)).toEqual([1n, 2n]);
+    expect(written(path)).toEqual([1n, 2n]);
   });
 
   test('drops a record that was cut short at any byte and goes on after the last whole one', () => {
@@ -50,12 +59,10 @@ describe('a journal', () => {
       truncateSync(path, whole);
       appendFileSync(path, all.subarray(whole, cut));
       const again = openJournal(path);
-      expect(again.records.map(({ number }) => number)).toEqual([1n]);
+      expect(numbersOf(again.records)).toEqual([1n]);
       again.journal.append(accepted(3n, 'next'));
       again.journal.close();
-      const last = openJournal(path);
-      last.journal.close();
-      expect(last.records.map(({ number }) => number)).toEqual([1n, 3n]);
+      expect(written(path)).toEqual([1n, 3n]);
     }
   });
 });
@@ -78,12 +85,6 @@ describe('a journal on a full disk', () => {
     vi.useRealTimers();
   });
 
-  function written(): bigint[] {
-    const { records, journal } = openJournal(path);
-    journal.close();
-    return records.map(({ number }) => number);
-  }
-
   test('keeps what was not written, and tells nobody that it was', () => {
     const { journal } = openJournal(path, { full, failed });
     const told = vi.fn();
@@ -95,7 +96,7 @@ describe('a journal on a full disk', () => {
     journal.append(accepted(2n, 'second'));
     expect(told).toHaveBeenCalledOnce();
     journal.close();
-    expect(written()).toEqual([1n, 2n]);
+    expect(written(path)).toEqual([1n, 2n]);
   });
 
   test('does not write later what it refused', () => {
@@ -105,10 +106,10 @@ describe('a journal on a full disk', () => {
     expect(failed).toHaveBeenCalledOnce();
     disk.full = false;
     vi.advanceTimersByTime(1_000);
-    expect(written()).toEqual([1n]);
+    expect(written(path)).toEqual([1n]);
     journal.append(accepted(3n, 'next'));
     journal.close();
-    expect(written()).toEqual([1n, 3n]);
+    expect(written(path)).toEqual([1n, 3n]);
   });
 
   test('takes what has happened all the same, and writes it in its place when it can', () => {
@@ -117,7 +118,7 @@ describe('a journal on a full disk', () => {
     expect(failed).toHaveBeenCalledOnce();
     disk.full = false;
     journal.note(accepted(2n, 'at once'));
-    expect(written()).toEqual([1n, 2n]);
+    expect(written(path)).toEqual([1n, 2n]);
     journal.close();
   });
 
@@ -129,7 +130,7 @@ describe('a journal on a full disk', () => {
     expect(failed).toHaveBeenCalledOnce();
     disk.full = false;
     vi.advanceTimersByTime(1_000);
-    expect(written()).toEqual([1n]);
+    expect(written(path)).toEqual([1n]);
     journal.close();
   });
 
@@ -142,6 +143,6 @@ describe('a journal on a full disk', () => {
     });
     journal.append(accepted(1n, 'first'));
     journal.close();
-    expect(written()).toEqual([1n, 2n]);
+    expect(written(path)).toEqual([1n, 2n]);
   });
 });

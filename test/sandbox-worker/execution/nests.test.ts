@@ -2,11 +2,14 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { NestCgroup } from '../../../services/sandbox-worker/cgroup/execution-cgroup.ts';
 import { createNests, type Nests } from '../../../services/sandbox-worker/execution/nests.ts';
+import { createFailureBoundary } from '../../../services/sandbox-worker/failure-boundary.ts';
 import { nest, prepare, unnest } from '../../../services/sandbox-worker/guest/frame.ts';
 
 /** A cgroup of which the test says what became of it. */
 interface Stand {
   takes: boolean;
+  /** What placing a process in it ends in. */
+  fails?: Error;
   clean: boolean;
   busy: boolean;
   abandoned: boolean;
@@ -16,10 +19,14 @@ let stands: Stand[];
 let sent: Buffer[];
 let freed: NestCgroup[];
 let nests: Nests;
+let failures: unknown[];
 
 function cgroup(stand: Stand): NestCgroup {
   return {
-    place: async () => stand.takes,
+    place: async () => {
+      if (stand.fails !== undefined) throw stand.fails;
+      return stand.takes;
+    },
     renew: () => stand.clean && !stand.busy,
     populated: () => stand.busy,
     abandon: () => {
@@ -40,6 +47,7 @@ beforeEach(() => {
   stands = [];
   sent = [];
   freed = [];
+  failures = [];
   const container = {
     lastNest: 4,
     execution: () => cgroup(stands[0] as Stand),
@@ -54,6 +62,7 @@ beforeEach(() => {
     () => container,
     (frame) => void sent.push(frame),
     (given) => void freed.push(given),
+    createFailureBoundary((error) => void failures.push(error)),
   );
 });
 
@@ -83,6 +92,16 @@ describe('a quiet sandbox', () => {
     expect(wasSent(prepare(5))).toBe(true);
     expect(nests.take()?.number).toBe(5);
     expect(nests.take()).toBeUndefined();
+  });
+
+  test('tells its sandbox of a process that could not be placed, and goes on', async () => {
+    const failure = new Error('ENODEV');
+    Object.assign(stands[0] as Stand, { fails: failure });
+    nests.nested(5, 105, 0);
+    await turn();
+    expect(failures).toEqual([failure]);
+    await settle(6);
+    expect(nests.take()?.number).toBe(6);
   });
 
   test('uses a nest again once its execution left nothing behind', async () => {

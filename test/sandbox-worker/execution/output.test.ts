@@ -33,6 +33,29 @@ test('after a reconnect no more is acknowledged than the guest has repeated, wha
   output.release();
 });
 
+test('nothing is acknowledged on a new connection before the guest has said how far the last one brought it', () => {
+  const acks: number[] = [];
+  const turns: (() => number)[] = [];
+  const output = createOutput(1, {
+    ...{ ...common, path: () => join(directory, 'three'), sendAck: (_, offset) => void acks.push(offset) },
+    pace: { inTurn: (take) => void turns.push(take) },
+  });
+  output.take(0, Buffer.from('once'));
+  output.acknowledge();
+  output.disconnected();
+  // Its turn comes when the guest is back, and has not spoken.
+  turns.shift()?.();
+  output.recover(0);
+  expect(acks).toEqual([]);
+  output.take(0, Buffer.from('once'));
+  output.acknowledge();
+  turns.shift()?.();
+  expect(acks).toEqual([4]);
+  output.disconnected();
+  output.recover(4);
+  output.release();
+});
+
 test('output that nobody reads is acknowledged in its turn, and output that is read at once', () => {
   const acks: number[] = [];
   const turns: (() => number)[] = [];

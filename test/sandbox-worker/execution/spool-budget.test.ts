@@ -11,8 +11,9 @@ const mebibyte = 1_048_576;
 const log = pino({ level: 'silent' });
 
 /** An execution that only counts. */
-function holder(budget: ReturnType<typeof createSpoolBudget>, endedMs = 0) {
+function holder(budget: ReturnType<typeof createSpoolBudget>, endedMs = 0, project = 'p') {
   const holding = {
+    project,
     heldBytes: 0,
     endedMs,
     trim({ head, tail }: { head: number; tail: number }) {
@@ -57,8 +58,38 @@ describe('the budget of the spools', () => {
     expect([small.heldBytes, large.heldBytes]).toEqual([8 * mebibyte, runningKeep.head + runningKeep.tail]);
   });
 
+  test('takes from the project that holds most, whoever ended first', async () => {
+    const budget = createSpoolBudget(32 * mebibyte, log);
+    const quiet = holder(budget, 1, 'quiet');
+    quiet.grow(6 * mebibyte);
+    budget.settled(quiet);
+    const greedy = [2, 3, 4, 5].map((endedMs) => holder(budget, endedMs, 'greedy'));
+    for (const each of greedy) {
+      each.grow(7 * mebibyte);
+      budget.settled(each);
+    }
+    await turn();
+    expect([quiet, ...greedy].map(({ heldBytes }) => heldBytes / mebibyte)).toEqual([6, 0, 7, 7, 7]);
+  });
+
+  test('trims what the greediest project runs before another loses anything', async () => {
+    const budget = createSpoolBudget(32 * mebibyte, log);
+    const [quiet, ended] = [holder(budget, 0, 'quiet'), holder(budget, 1, 'quiet')];
+    quiet.grow(6 * mebibyte);
+    ended.grow(4 * mebibyte);
+    budget.settled(ended);
+    const greedy = [holder(budget, 0, 'greedy'), holder(budget, 0, 'greedy')];
+    for (const each of greedy) each.grow(12 * mebibyte);
+    await turn();
+    const kept = runningKeep.head + runningKeep.tail;
+    expect([quiet, ended, ...greedy].map(({ heldBytes }) => heldBytes)).toEqual([
+      ...[6 * mebibyte, 4 * mebibyte],
+      ...[kept, 12 * mebibyte],
+    ]);
+  });
+
   test('is not asked for more by what it gives up, which must be recorded on the same disk', () => {
-    const budget = createSpoolBudget(1_024 * mebibyte, log);
+    const budget = createSpoolBudget(1_024 * mebibyte, log, { patienceMs: 0 });
     const asked: boolean[] = [];
     for (const each of [holder(budget, 1), holder(budget, 2)]) {
       const { trim } = each;
@@ -73,8 +104,8 @@ describe('the budget of the spools', () => {
     expect(asked).toEqual([false, false]);
   });
 
-  test('gives up output at once when the disk is full before the budget is', () => {
-    const budget = createSpoolBudget(1_024 * mebibyte, log);
+  test('gives up output when the disk is full before the budget is', () => {
+    const budget = createSpoolBudget(1_024 * mebibyte, log, { patienceMs: 0 });
     expect(budget.full()).toBe(false);
     const [running, ended] = [holder(budget), holder(budget, 1)];
     running.grow(10 * mebibyte);
@@ -83,6 +114,25 @@ describe('the budget of the spools', () => {
     expect(budget.full()).toBe(true);
     expect([running.heldBytes, ended.heldBytes]).toEqual([runningKeep.head + runningKeep.tail, 0]);
     expect(budget.full()).toBe(false);
+  });
+
+  test('gives up nothing for a disk that is full for a moment', () => {
+    let ms = 0;
+    const budget = createSpoolBudget(1_024 * mebibyte, log, { patienceMs: 30_000, now: () => ms });
+    const ended = holder(budget, 1);
+    ended.grow(mebibyte);
+    budget.settled(ended);
+    const fullFor = (seconds: number): boolean[] =>
+      Array.from({ length: seconds }, () => {
+        ms += 1_000;
+        return budget.full();
+      });
+    expect(fullFor(5)).not.toContain(true);
+    ms += 60_000;
+    expect(fullFor(29)).not.toContain(true);
+    expect(ended.heldBytes).toBe(mebibyte);
+    expect(fullFor(2)).toContain(true);
+    expect(ended.heldBytes).toBe(0);
   });
 
   test('forgets what a closed session held', async () => {
@@ -111,5 +161,31 @@ describe('the budget of the spools', () => {
     await turn();
     expect(looks).toBe(0);
     expect(budget.usedBytes).toBe(20 * mebibyte + 4_096);
+  });
+
+  test('takes what could not be given up the first time later, and from others meanwhile', async () => {
+    const budget = createSpoolBudget(32 * mebibyte, log, { patienceMs: 0 });
+    const stuck = Array.from({ length: 40 }, (_, endedMs) => holder(budget, endedMs, 'stuck'));
+    const giveUp = stuck.map(({ trim }) => trim);
+    let tries = 0;
+    for (const each of stuck) {
+      each.trim = () => {
+        tries += 1;
+        throw new Error('no space left on device');
+      };
+      each.grow(mebibyte / 2);
+      budget.settled(each);
+    }
+    const other = holder(budget, 1, 'other');
+    other.grow(10 * mebibyte);
+    budget.settled(other);
+    expect(budget.full()).toBe(true);
+    expect(other.heldBytes).toBe(0);
+    expect(tries).toBeLessThan(20);
+    stuck.forEach((each, index) => {
+      each.trim = giveUp[index] as typeof each.trim;
+    });
+    while (budget.full());
+    expect(budget.usedBytes).toBe(0);
   });
 });

@@ -3,21 +3,27 @@ import { join } from 'node:path';
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { ExecuteRequestSchema } from '../../../gen/assay/v1/execution_pb.js';
 import type { ContainerCgroups, ExecutionCgroup } from '../../../services/sandbox-worker/cgroup/execution-cgroup.ts';
+import { createEndedMemory } from '../../../services/sandbox-worker/execution/ended-memory.ts';
 import type { Execution } from '../../../services/sandbox-worker/execution/execution.ts';
 import { createExecutions, type Executions } from '../../../services/sandbox-worker/execution/executions.ts';
 import { type Journal, openJournal } from '../../../services/sandbox-worker/execution/journal.ts';
-import { createSpoolBudget } from '../../../services/sandbox-worker/execution/spool-budget.ts';
+import { createSpoolBudget, type SpoolBudget } from '../../../services/sandbox-worker/execution/spool-budget.ts';
 import { createUnreadPace } from '../../../services/sandbox-worker/execution/unread-pace.ts';
+import { createFailureBoundary } from '../../../services/sandbox-worker/failure-boundary.ts';
 import type { GuestExit } from '../../../services/sandbox-worker/guest/frame.ts';
 import { createLog } from '../../../services/shared/log.ts';
 import { runDirectory } from '../../run.ts';
 
 /** Executions with a journal and spools on disk, whose guest and cgroups are what the test says. */
 export interface StandInSandbox {
+  readonly directory: string;
+  readonly budget: SpoolBudget;
   readonly executions: Executions;
   readonly journal: Journal;
   /** What the guest was sent. */
   readonly sent: Buffer[];
+  /** What its timers and unawaited work failed with. */
+  readonly failures: unknown[];
   /** Whether processes are left in every cgroup. */
   populated: boolean;
   execute(request: MessageInitShape<typeof ExecuteRequestSchema>): Execution;
@@ -36,10 +42,21 @@ export const exited: GuestExit = {
   shellSilent: false,
 };
 
-export function createStandInSandbox(): StandInSandbox {
-  const directory = mkdtempSync(join(runDirectory(), 'sandbox-'));
+export interface StandInOptions {
+  /** Of an earlier stand-in, whose journal and spools are taken up. */
+  readonly directory?: string;
+  /** Ended executions in memory. */
+  readonly ended?: number;
+  /** Executions of a session. */
+  readonly executions?: number;
+}
+
+export function createStandInSandbox(options: StandInOptions = {}): StandInSandbox {
+  const directory = options.directory ?? mkdtempSync(join(runDirectory(), 'sandbox-'));
+  const { ended = 1_000 } = options;
   const { journal, records } = openJournal(join(directory, 'journal'));
   const sent: Buffer[] = [];
+  const failures: unknown[] = [];
   const cgroup: ExecutionCgroup = {
     place: async () => true,
     kill: () => (sandbox.populated ? 1 : 0),
@@ -56,12 +73,16 @@ export function createStandInSandbox(): StandInSandbox {
     existing: () => cgroup,
     nest: () => undefined,
   };
+  const budget = createSpoolBudget(1_073_741_824, createLog('test', 'silent'), { patienceMs: 0 });
   const executions = createExecutions(
     {
+      project: 'p',
       sessionId: 'ses_stand_in',
       journal,
       pace: createUnreadPace(1_073_741_824),
-      budget: createSpoolBudget(1_073_741_824, createLog('test', 'silent')),
+      budget,
+      memory: createEndedMemory({ perSession: ended, perWorker: ended }),
+      journalPath: () => join(directory, 'journal'),
       meter: {
         outputBytes: { 1: 0, 2: 0 },
         inputBytes: 0,
@@ -76,6 +97,7 @@ export function createStandInSandbox(): StandInSandbox {
         stoodStill() {},
       },
       tracing: undefined,
+      boundary: createFailureBoundary((error) => void failures.push(error)),
       cgroups: () => cgroups,
       memoryKills: () => undefined,
       spoolPath: (number, stream) => join(directory, `${number}.${stream}`),
@@ -90,12 +112,15 @@ export function createStandInSandbox(): StandInSandbox {
       removeScript() {},
     },
     records,
-    { executions: 100, shells: 4, queued: 10, queuedBytes: 1_048_576 },
+    { executions: options.executions ?? 100, shells: 4, queued: 10, queuedBytes: 1_048_576 },
   );
   const sandbox: StandInSandbox = {
+    directory,
+    budget,
     executions,
     journal,
     sent,
+    failures,
     populated: true,
     execute(fields) {
       const request = create(ExecuteRequestSchema, fields);

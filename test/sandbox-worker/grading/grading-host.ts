@@ -44,8 +44,12 @@ export interface Small {
 export async function createGradingHost(poolSize = 0): Promise<GradingHost> {
   const sealing = await createSealingHost();
   const { host, manifests, store } = sealing;
-  const { guestPath, isolatedPath, baseImage } = inject('setup');
-  const engine = await host.engine();
+  const { guestPath, isolatedPath, baseImage, dataDir } = inject('setup');
+  const engine = await host.engine({
+    idmountPath: join(dirname(guestPath), 'idmount'),
+    // Kept from run to run: making them takes seconds.
+    layerCopies: { directory: join(dataDir, 'layers'), floorBytes: 0 },
+  });
   // Where it was never made it takes seconds, which would be the first test's.
   await manifests.of((await engine.image(baseImage)).id);
   const slots = createGradingSlots({ dataDirectory: host.directory, guestPath, isolatedPath, libraryPath });

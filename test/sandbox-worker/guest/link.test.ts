@@ -25,7 +25,7 @@ let link: GuestLink;
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ['performance'] });
   events = Object.fromEntries(names.map((name) => [name, vi.fn()])) as typeof events;
-  link = await listenForGuest(path, secret, events as unknown as LinkEvents, createLog('test', 'silent'));
+  link = await listenForGuest(() => path, secret, events as unknown as LinkEvents, createLog('test', 'silent'));
 });
 afterEach(async () => {
   await link.close();
@@ -72,4 +72,41 @@ test('a guest that breaks the protocol is told as such', async () => {
   guest.write(output);
   await once(guest, 'close');
   expect(events.violated).toHaveBeenCalledWith('output at offset 7, expected 0');
+});
+
+test('strangers without the secret are refused, and keep the guest out for a moment only', async () => {
+  const liar = connect(path);
+  liar.on('error', () => {});
+  liar.write(encodeFrame(type.HELLO, 0, Buffer.concat([u32(1), u64(0), randomBytes(32)])));
+  await once(liar, 'close');
+  const strangers = Array.from({ length: 40 }, () => connect(path).on('error', () => {}));
+  await Promise.all(strangers.slice(32).map((stranger) => once(stranger.resume(), 'close')));
+  vi.advanceTimersByTime(100);
+  const { welcome } = await come();
+  expect(welcome).toBe(true);
+  await Promise.all(strangers.slice(0, 32).map((stranger) => stranger.closed || once(stranger.resume(), 'close')));
+});
+
+test('what a guest says much of at once is taken a few frames in each turn of its project, in order', async () => {
+  await link.close();
+  const turns: (() => void)[] = [];
+  let busy = false;
+  const turn = (): Promise<void> | undefined => (busy ? new Promise((resolve) => turns.push(resolve)) : undefined);
+  const quiet = createLog('test', 'silent');
+  link = await listenForGuest(() => path, secret, events as unknown as LinkEvents, quiet, turn);
+  const { guest } = await come();
+  busy = true;
+  const started = Array.from({ length: 100 }, (_, index) => encodeFrame(type.STARTED, index + 1, u32(1)));
+  guest.write(Buffer.concat(started));
+  await vi.waitFor(() => expect(turns).toHaveLength(1));
+  expect(events.started).not.toHaveBeenCalled();
+  turns.shift()?.();
+  await vi.waitFor(() => expect(turns).toHaveLength(1));
+  expect(events.started.mock.calls.length).toBeLessThan(50);
+  busy = false;
+  turns.shift()?.();
+  await vi.waitFor(() => expect(events.started).toHaveBeenCalledTimes(100));
+  expect(events.started.mock.calls.map(([number]) => Number(number))).toEqual(started.map((_, index) => index + 1));
+  guest.write(encodeFrame(type.STARTED, 101, u32(1)));
+  await vi.waitFor(() => expect(events.started).toHaveBeenCalledTimes(101));
 });

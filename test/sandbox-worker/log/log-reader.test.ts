@@ -20,7 +20,7 @@ function writeMany(log: WrittenLog): void {
     const number = BigInt(1 + Math.floor(Math.random() * 5));
     log.write(number, Math.random() < 0.5 ? 1 : 2, randomBytes(1 + Math.floor(Math.random() * 9_000)));
     if (turn % 7 === 0)
-      log.journal.append({ $typeName: 'assay.worker.v1.JournalRecord', number, record: { case: undefined } });
+      log.journal.append({ $typeName: 'assay.internal.v1.JournalRecord', number, record: { case: undefined } });
   }
   for (let number = 1n; number <= 5n; number++) log.finish(number);
 }

@@ -1,7 +1,7 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { sizeDelimitedDecodeStream } from '@bufbuild/protobuf/wire';
 import { describe, expect, test } from 'vitest';
-import { JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { decodeOutput, encodeOutput, encodeStarted } from '../../../services/sandbox-worker/log/log-record.ts';
 import { createOutputExtents } from '../../../services/sandbox-worker/log/output-extents.ts';
 

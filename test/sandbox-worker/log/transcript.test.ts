@@ -16,7 +16,8 @@ const fresh = (): WrittenLog => writeLog(mkdtempSync(join(directory, 'one-')));
 
 function completeOf(log: WrittenLog, numbers: bigint[]) {
   const executions = numbers.map((number) => log.source.execution(number) as Made);
-  return { ...log.source, size: log.journal.size, executions };
+  const heldBytes = () => executions.flatMap(({ spool }) => [spool(1).held, spool(2).held]).filter((held) => held > 0);
+  return { ...log.source, size: log.journal.size, executionCount: executions.length, heldBytes };
 }
 
 async function archive(log: WrittenLog, numbers: bigint[], limitBytes: number): Promise<Buffer> {
@@ -113,4 +114,24 @@ test.each([
   expect(fairShare(sizes, limit)).toBe(share);
   const kept = sizes.reduce((sum, size) => sum + Math.min(size, share), 0);
   expect(kept).toBeLessThanOrEqual(limit);
+});
+
+test('every event of an archive takes a turn, also one that is not wanted', async () => {
+  const log = fresh();
+  log.start(1n);
+  log.finish(1n);
+  log.start(2n);
+  log.finish(2n);
+  const data = await archive(log, [1n, 2n], 1_048_576);
+  let turns = 0;
+  const selection = { withoutOutput: false, executionId: 'e2' };
+  const turn = () => {
+    turns++;
+    return undefined;
+  };
+  const events = await Array.fromAsync(
+    readTranscript(pieces(data), { position: 0, offset: 0 }, selection, () => {}, turn),
+  );
+  expect([events.length, turns]).toEqual([2, 4]);
+  log.journal.close();
 });

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
+import { JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { OutputStream } from '../../../gen/assay/v1/execution_pb.js';
 import type { SessionEvent } from '../../../gen/assay/v1/session_pb.js';
-import { JournalRecordSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import { type Journal, openJournal } from '../../../services/sandbox-worker/execution/journal.ts';
 import { createSpool, minKeptBytes, type Spool } from '../../../services/sandbox-worker/execution/spool.ts';
 import type { Stream } from '../../../services/sandbox-worker/guest/frame.ts';
@@ -116,7 +116,7 @@ export function collect(events: readonly SessionEvent[]) {
       take(what.case, offset, offset + what.value.data.length, what.value.data);
     } else if (what.case === 'gap') {
       const name = what.value.stream === OutputStream.STDOUT ? 'stdout' : 'stderr';
-      take(name, Number(what.value.from), Number(what.value.to));
+      take(name, Number(what.value.startOffset), Number(what.value.endOffset));
     } else words.push(`${executionId} ${what.case}`);
   }
   const data = (key: string): Buffer => Buffer.concat(streams.get(key)?.parts ?? []);

@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { NetworkMode, NetworkSchema } from '../../../gen/assay/v1/session_pb.js';
+import { NetworkMode, NetworkSchema } from '../../../gen/assay/v1/types_pb.js';
 import type { FullNetwork } from '../../../services/sandbox-worker/network/full/full-network.ts';
 import { createNetworks, type NetworksDeps } from '../../../services/sandbox-worker/network/networks.ts';
 import type { DomainError } from '../../../services/shared/domain-error.ts';

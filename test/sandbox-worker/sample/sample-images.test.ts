@@ -56,6 +56,7 @@ function imagesWith(more: Partial<SampleImagesDeps> = {}) {
     engine,
     builder: createImageBuilder(socketPath),
     manifests,
+    admission: { checkWork() {} },
     baseImage: baseImage(),
     directory,
     sources: defaultFetchOptions,

@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { expect, test, vi } from 'vitest';
-import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { SandboxFileSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { SessionState } from '../../../gen/assay/v1/session_pb.js';
-import { SandboxFileSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { ContainerSummary } from '../../../services/sandbox-worker/docker/engine.ts';
 import { createCaretaker } from '../../../services/sandbox-worker/sandbox/caretaker.ts';
 import type { Sandbox } from '../../../services/sandbox-worker/sandbox/sandbox.ts';
@@ -38,20 +39,33 @@ function workerWith({
   const engine = {
     list: async () => containers,
     remove: (id: string) => attempt('removed', id),
+    isStarted: async (id: string) => id !== 'half',
     watch: (_installation: string, _died: unknown, _connected: () => void) => ({ close() {} }),
   };
   const caretaker = createCaretaker({
     engine: engine as never,
     sandboxes: {
       live,
+      doubtful: [],
       holds: (id: string) => live.some(({ sessionId }) => sessionId === id),
       fail: (_project: string, id: string) => attempt('failed', id),
+      close: (_project: string, id: string, { reason }: { reason: string }) => attempt(`closed ${reason}`, id),
+      refresh: async (_project: string, id: string) => {
+        const session = records.find((each) => each.session?.sessionId === id)?.session;
+        const found = live.find(({ sessionId }) => sessionId === id) as Sandbox;
+        if (session?.expireTime !== undefined) found.expireMs = timestampMs(session.expireTime);
+      },
       wake: ({ sessionId }: Sandbox) => attempt('woke', sessionId),
       create: (_project: string, id: string) => attempt('created', id),
       finish: ({ session }: SessionRecord) => attempt('finished', session?.sessionId ?? ''),
     } as never,
     pool: { holds: () => false, fill() {}, died() {}, waiting: [] } as never,
-    records: { mine: async () => records, owes: () => false, settle: async () => {} } as never,
+    records: {
+      mine: async () => records,
+      reminders: async () => [],
+      owes: () => false,
+      settle: async () => {},
+    } as never,
     slots: {
       list: () => slots,
       open: (name: string) => ({
@@ -77,6 +91,13 @@ test.each([
   await caretaker.reconcile();
   expect(done).toEqual(expect.arrayContaining([`${next} other`, 'removed nobodys', 'emptied left']));
   expect(done.join()).not.toContain('stuck');
+});
+
+test('a session whose container was only half started when its worker died is made again', async () => {
+  const records = [record('half', SessionState.CREATING)];
+  const { caretaker, done } = workerWith({ records, containers: [container('half', 'running')] });
+  await caretaker.reconcile();
+  expect(done.slice(0, 2)).toEqual(['removed half', 'created half']);
 });
 
 test('a container that no session owns and that is stuck holds up neither the others nor the worker', async () => {
@@ -159,4 +180,21 @@ test('a container that takes long to go is waited for a while, asked to go once,
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('a session whose time was extended without a word to its worker is not closed, and others are', async () => {
+  const endMs = Date.now();
+  const ended = (sessionId: string) => Object.assign(sandbox(sessionId), { project: 'p', expireMs: endMs });
+  const live = [ended('extended'), ended('over'), ended('unknown')];
+  const records = [record('extended', SessionState.READY), record('over', SessionState.READY)];
+  for (const { session } of records) {
+    if (session === undefined) continue;
+    session.expireTime = timestampFromMs(session.sessionId === 'extended' ? endMs + 60_000 : endMs);
+  }
+  const { caretaker, done } = workerWith({ records, live });
+  caretaker.start();
+  await expect.poll(() => done).toHaveLength(2);
+  await caretaker.stop();
+  expect(done).toEqual(['closed TTL_EXPIRED over', 'closed TTL_EXPIRED unknown']);
+  expect(live[0]?.expireMs).toBe(endMs + 60_000);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import type { BuildSampleImageResponse } from '../../../gen/assay/internal/v1/worker_pb.js';
 import { BuildStep } from '../../../gen/assay/v1/sample_pb.js';
-import type { BuildSampleImageResponse } from '../../../gen/assay/worker/v1/worker_pb.js';
 import type { BuildProgress } from '../../../services/sandbox-worker/sample/sample-images.ts';
 import type { WorkerSamples } from '../../../services/sandbox-worker/sample/worker-samples.ts';
 import { createSampleCalls, type SampleCallDeps } from '../../../services/sandbox-worker/server/sample-calls.ts';

@@ -2,8 +2,10 @@ import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import http2 from 'node:http2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { WorkerService } from '../../../gen/assay/worker/v1/worker_pb.js';
-import { grpcFrame } from '../../../services/shared/grpc-frame.ts';
+import { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
+import { ExecutionService } from '../../../gen/assay/v1/execution_pb.js';
+import { ShellService } from '../../../gen/assay/v1/shell_pb.js';
+import { grpcFrame, methodPath } from '../../../services/shared/grpc-frame.ts';
 import { eventually } from '../../e2e/eventually.ts';
 import { startTestStack, type TestStack } from '../../e2e/stack.ts';
 
@@ -34,10 +36,10 @@ function addressOfWorker(): string {
 const nonsense = grpcFrame(Buffer.from([0xff]));
 
 /** The status with which the worker refuses the call, in its first headers. */
-async function statusOf(method: string, authorization: string | undefined): Promise<string> {
+async function statusOf(path: string, authorization: string | undefined): Promise<string> {
   const stream = worker.request({
     ':method': 'POST',
-    ':path': `/${WorkerService.typeName}/${method}`,
+    ':path': path,
     'content-type': 'application/grpc+proto',
     te: 'trailers',
     ...(authorization === undefined ? {} : { authorization }),
@@ -67,24 +69,26 @@ const refused: [string, () => string | undefined][] = [
   ['the key of a client', () => `Bearer ${stack.key}`],
 ];
 
-describe.each(WorkerService.methods.map(({ name, methodKind }) => ({ name, methodKind })))(
-  '$name ($methodKind) of a worker',
-  ({ name }) => {
-    test.each(refused)('is not for a caller with %s', async (_, authorization) => {
-      expect(await statusOf(name, authorization())).toBe(unauthenticated);
-    });
+const served = [WorkerService, ExecutionService, ShellService].flatMap(({ methods }) => methods.map(methodPath));
 
-    test('takes the right token', async () => {
-      expect(await statusOf(name, `Bearer ${token}`)).not.toBe(unauthenticated);
-    });
-  },
-);
+describe.each(served)('%s of a worker', (path) => {
+  test.each(refused)('is not for a caller with %s', async (_, authorization) => {
+    expect(await statusOf(path, authorization())).toBe(unauthenticated);
+  });
+
+  test('takes the right token', async () => {
+    expect(await statusOf(path, `Bearer ${token}`)).not.toBe(unauthenticated);
+  });
+});
+
+const attach = methodPath(ExecutionService.method.attach);
+const close = methodPath(WorkerService.method.closeSandbox);
 
 /** The answer to a line, as far as its headers say it. */
-function lineStatus(authorization: string | undefined, path = 'Attach', body = nonsense): Promise<string> {
+function lineStatus(authorization: string | undefined, path = attach, body = nonsense): Promise<string> {
   const headers = { ...(authorization === undefined ? {} : { authorization }), 'content-length': body.length };
   return new Promise((resolve, reject) => {
-    const url = `http://${address}/${WorkerService.typeName}/${path}`;
+    const url = `http://${address}${path}`;
     const request = http.request(url, { method: 'POST', headers, agent: false }, (response) => {
       response.resume();
       resolve(String(response.headers['grpc-status']));
@@ -97,22 +101,22 @@ function lineStatus(authorization: string | undefined, path = 'Attach', body = n
 describe('a line to a worker', () => {
   test.each(refused)('is not for a caller with %s', async (_, authorization) => {
     expect(await lineStatus(authorization())).toBe(unauthenticated);
-    expect(await lineStatus(authorization(), 'CloseSandbox')).toBe(unauthenticated);
+    expect(await lineStatus(authorization(), close)).toBe(unauthenticated);
   });
 
   test('refuses what it cannot read, what is too long, what is empty and what it does not serve', async () => {
     const invalidArgument = '3';
     const right = `Bearer ${token}`;
-    expect(await lineStatus(right, 'Attach', grpcFrame(Buffer.alloc(65_537)))).toBe(invalidArgument);
-    expect(await lineStatus(right, 'Attach', Buffer.alloc(0))).toBe(invalidArgument);
+    expect(await lineStatus(right, attach, grpcFrame(Buffer.alloc(65_537)))).toBe(invalidArgument);
+    expect(await lineStatus(right, attach, Buffer.alloc(0))).toBe(invalidArgument);
     expect(
-      await lineStatus(right, 'Attach', Buffer.concat([grpcFrame(Buffer.alloc(0)), grpcFrame(Buffer.alloc(0))])),
+      await lineStatus(right, attach, Buffer.concat([grpcFrame(Buffer.alloc(0)), grpcFrame(Buffer.alloc(0))])),
     ).toBe(invalidArgument);
-    expect(await lineStatus(right, 'CloseSandbox')).toBe(invalidArgument);
+    expect(await lineStatus(right, close)).toBe(invalidArgument);
     expect(await lineStatus(right)).not.toBe('undefined');
   });
 });
 
 test('a path that the worker does not serve says nothing to a caller without the token either', async () => {
-  expect(await statusOf('NoSuchMethod', undefined)).toBe(unauthenticated);
+  expect(await statusOf('/assay.internal.v1.WorkerService/NoSuchMethod', undefined)).toBe(unauthenticated);
 });

@@ -15,6 +15,7 @@ import {
   type SubmissionStore,
 } from '../../../services/sandbox-worker/submission/submission-store.ts';
 import { createSubmissionThreads } from '../../../services/sandbox-worker/submission/submission-threads.ts';
+import { sharedManifests } from '../../shared-manifests.ts';
 import { createScratchHost, mebibyte, type Reported, type ScratchHost, socketPath } from '../docker/scratch-host.ts';
 
 /** Everything is allowed below /workspace, unless a test says otherwise. */
@@ -64,8 +65,7 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
   const host = createScratchHost();
   const engine = await host.engine({ command: ['/bin/sleep', 'infinity'] });
   const store = createLocalSubmissionStore(join(host.directory, 'submissions'));
-  // Kept from run to run: making that of the base image takes seconds.
-  const manifests = createManifests({ directory: join(inject('setup').dataDir, 'manifests'), socketPath });
+  const manifests = createManifests({ directory: sharedManifests(inject('setup').dataDir), socketPath });
   const threads = createSubmissionThreads();
   const applier = createApplier({ manifests, store, threads });
   const limits = { cpus: 1, memoryBytes: 256 * mebibyte, diskBytes: 512 * mebibyte, pids: 64 };
@@ -96,7 +96,7 @@ export async function createSealingHost(): Promise<SealingHost & { engine: Engin
           await engine.resume(session.id);
         }
       };
-      return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change }, store, whole);
+      return sealer.seal({ containerId: session.id, whileStill }, { ...openRules, ...change }, store, { whole });
     },
     async applyRunning(digest, imageId, change = {}) {
       const { id } = await engine.run(host.spec(imageId, { limits }));

@@ -42,3 +42,13 @@ test('a thread whose work failed is not used again', async () => {
   expect(await nameIn(pool)).not.toBe(first);
   await pool.close();
 });
+
+test('a project leaves a thread to others', async () => {
+  const pool = createThreadPool<string, Named>({ script, most: 2, mostOfProject: 1, heapMebibytes: 64 });
+  const endless = Promise.withResolvers<void>();
+  const greedy = [0, 1].map(() => pool.use(() => endless.promise, 'greedy'));
+  await pool.use(async () => {}, 'modest');
+  endless.resolve();
+  await Promise.all(greedy);
+  await pool.close();
+});

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type Verification, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import type { Graded, Grader, GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
 import type { SubmissionStore } from '../../../services/sandbox-worker/submission/submission-store.ts';
@@ -29,6 +29,7 @@ export interface GradingWorkerOptions {
   readonly grade: Grader['grade'];
   readonly workerId?: string;
   readonly slots?: number;
+  readonly sharePercent?: number;
   /** Longer than any test waits, so that no job that was forgotten is done in the end after all. */
   readonly ackWaitMs?: number;
   readonly attempts?: number;
@@ -40,7 +41,15 @@ export interface GradingWorkerOptions {
 const digest = `sha256:${'0'.repeat(64)}`;
 
 export async function startGradingWorker(options: GradingWorkerOptions): Promise<GradingWorker> {
-  const { broker, grade, workerId = 'worker-a', slots = 2, ackWaitMs = 120_000, attempts = 3 } = options;
+  const {
+    broker,
+    grade,
+    workerId = 'worker-a',
+    slots = 2,
+    sharePercent = 100,
+    ackWaitMs = 120_000,
+    attempts = 3,
+  } = options;
   const jobs = createNatsJobSource({ broker, ackWaitMs, workerId });
   const log = createLog('test', 'silent');
   const store = options.store ?? storeOn(broker);
@@ -59,7 +68,7 @@ export async function startGradingWorker(options: GradingWorkerOptions): Promise
     grader: { grade },
   });
   const unwatch = store.watch((record) => handler.look(record));
-  const loop = startJobLoop({ jobs, handler, slots, log, lookEveryMs: 20 });
+  const loop = startJobLoop({ jobs, handler, slots, sharePercent, log, lookEveryMs: 20 });
   return {
     get running() {
       return handler.running;
@@ -86,11 +95,12 @@ export function storeOn(broker: Broker) {
   });
 }
 
-/** Records a verification and queues its job. */
-export async function queue(broker: Broker, project: string, verificationId: string): Promise<void> {
+/** Records a verification and queues its job, for one worker where it is named. */
+export async function queue(broker: Broker, project: string, verificationId: string, workerId = ''): Promise<void> {
   const record = recordOf(project, verificationId);
+  record.inPlaceWorkerId = workerId;
   await storeOn(broker).create(record);
-  await createNatsJobQueue(broker).publish(project, verificationId);
+  await createNatsJobQueue(broker).publish(project, verificationId, workerId);
 }
 
 export function recordOf(project: string, verificationId: string): VerificationRecord {

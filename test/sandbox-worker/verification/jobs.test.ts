@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { VerificationJobSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { VerificationJobSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { Verdict, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import type { GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
 import { SessionGone } from '../../../services/sandbox-worker/grading/in-place.ts';
@@ -348,6 +348,23 @@ describe('a worker', () => {
       trainable: false,
     });
     await queueIsEmpty();
+  });
+
+  test.each([
+    ['any worker', ''],
+    ['sessions of this worker', 'worker-a'],
+  ])('keeps a slot for others while one project has gradings without end, for %s', async (_, workerId) => {
+    for (let job = 0; job < 4; job += 1) await queue(broker, 'greedy', `greedy-${id}-${job}`, workerId);
+    const grade = (order: GradingOrder) =>
+      order.verificationId.startsWith('greedy') ? endless(order) : Promise.resolve(graded());
+    const worker = await start(grade, { slots: 3, sharePercent: 75 });
+    await expect.poll(() => worker.running).toBe(2);
+    await queue(broker, 'modest', id, workerId);
+    expect(await ended(broker, 'modest', id)).toMatchObject({ attempts: 1 });
+    await expect.poll(() => worker.running).toBe(2);
+    const { streams } = await broker.js.jetstreamManager(false);
+    await worker.stop();
+    await streams.purge('ASSAY_JOBS');
   });
 
   test('takes from every project in turn', async () => {

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
-import { Assurance } from '../../../gen/assay/v1/sample_pb.js';
+import { SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
+import { Assurance } from '../../../gen/assay/v1/types_pb.js';
 import { createLocalSubmissionStore } from '../../../services/sandbox-worker/submission/submission-store.ts';
 import { createSessionSealer } from '../../../services/sandbox-worker/verification/session-sealer.ts';
 import { readSample } from '../../../services/shared/sample/read-sample.ts';
@@ -21,6 +21,7 @@ async function seal(baseImage: string, { sample = folder, hasLayers = true } = {
     sealer: { seal: async () => ({ ...sealed, deletions: 0, archiveBytes: 0, stillMs: 0, copyMs: 0 }) },
     submissions: () => createLocalSubmissionStore(runDirectory()),
     meter: { stoodStill() {} },
+    admission: { checkWork() {} },
     grades: true,
     hasLayers,
   });

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { setImmediate as letOthersRun } from 'node:timers/promises';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { BuildSampleImageResponseSchema } from '../../../gen/assay/worker/v1/worker_pb.js';
+import { BuildSampleImageResponseSchema } from '../../../gen/assay/internal/v1/worker_pb.js';
 import { createSampleBuilder, type SampleBuilderDeps } from '../../../services/sessions/sample/build-sample.ts';
 import type { SampleFolder } from '../../../services/shared/sample/read-sample.ts';
 

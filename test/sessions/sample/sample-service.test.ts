@@ -20,7 +20,10 @@ let grader: ReturnType<typeof clientsOf>['samples'];
 beforeAll(async () => {
   root = mkdtempSync(join(runDirectory(), 'datasets-'));
   writeSample(root, 'first/alpha', { title: 'Mend the parser', tags: ['parser', 'easy'], language: 'python' });
-  writeSample(root, 'first/beta', { title: 'Mend the printer', tags: ['printer'], language: 'c' });
+  writeSample(root, 'first/beta', {
+    ...{ title: 'Mend the printer', tags: ['printer'], language: 'c' },
+    'verification.pause_sessions': true,
+  });
   writeSample(root, 'first/gamma/1.9.0', { version: '1.9.0' });
   const parts = [
     { from: 'files', path: 'gold' },
@@ -158,6 +161,13 @@ describe('one sample', () => {
     expect(reasonOf(error)).toBe(reason);
     expect(String(error)).toContain(message);
   });
+});
+
+test('a sample tells agents too whether sessions stand still while it is graded', async () => {
+  const paused = async (sampleId: string) =>
+    (await agent.getSample({ dataset: 'first', sampleId })).sample?.verification?.pauseSessions;
+  expect(await paused('alpha')).toBe(false);
+  expect(await paused('beta')).toBe(true);
 });
 
 describe('what only graders may know', () => {

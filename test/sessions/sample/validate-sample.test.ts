@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { WorkerRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { WorkerRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { createSampleValidator } from '../../../services/sessions/sample/validate-sample.ts';
 import type { WorkerClient } from '../../../services/sessions/worker/worker-client.ts';
 import type { KnownWorker } from '../../../services/sessions/worker/worker-directory.ts';

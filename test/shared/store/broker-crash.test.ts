@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../../services/shared/domain-error.ts';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 const recordOf = (sessionId: string): SessionRecord =>
-  create(SessionRecordSchema, { project: 'p', session: { sessionId, state: SessionState.CREATING } });
+  create(SessionRecordSchema, { project: 'p', session: { sessionId, state: SessionState.CREATING, workerId: 'w' } });
 
 test('no acknowledged write is lost and none is made twice over six kills of the broker in mid-write', async () => {
   const store = createNatsSessionStore({ broker, onEventLost() {} });

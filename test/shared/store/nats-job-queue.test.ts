@@ -2,7 +2,7 @@ import { create, fromBinary } from '@bufbuild/protobuf';
 import { connect } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
-import { VerificationJobSchema, VerificationRecordSchema } from '../../../gen/assay/events/v1/records_pb.js';
+import { VerificationJobSchema, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
 import { createNatsJobQueue, createNatsJobSource } from '../../../services/shared/store/nats-job-queue.ts';

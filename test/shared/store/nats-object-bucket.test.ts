@@ -53,50 +53,40 @@ test('a full bucket refuses what is new', async () => {
 test.each([
   ['is refused', async () => {}, async () => {}],
   ['loses its broker', async () => nats.kill(), async () => backAgain()],
-])(
-  'an object that %s lets go of what it is read from',
-  async (_, interrupt, mend) => {
-    const objects = await createNatsObjectBucket(broker, 'test_lets_go', keeping);
-    let open = true;
-    async function* endless(): AsyncGenerator<Uint8Array, void> {
-      try {
-        for (let count = 0; ; count += 1) {
-          if (count === 2) await interrupt();
-          yield randomBytes(150_000);
-        }
-      } finally {
-        open = false;
+])('an object that %s lets go of what it is read from', async (_, interrupt, mend) => {
+  const objects = await createNatsObjectBucket(broker, 'test_lets_go', keeping);
+  let open = true;
+  async function* endless(): AsyncGenerator<Uint8Array, void> {
+    try {
+      for (let count = 0; ; count += 1) {
+        if (count === 2) await interrupt();
+        yield randomBytes(150_000);
       }
+    } finally {
+      open = false;
     }
-    await expect(objects.put('endless', endless())).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
-    await vi.waitFor(() => expect(open).toBe(false), 120_000);
-    await mend();
-    expect(await objects.storedMs('endless')).toBeUndefined();
-  },
-  60_000,
-);
-
-test('or lets the oldest go, which then is not there at all', async () => {
-  const objects = await createNatsObjectBucket(broker, 'test_drops', { ...keeping, dropsOldest: true });
-  const stored = new Map<string, Buffer>();
-  for (let count = 0; count < 10; count += 1) {
-    const bytes = object();
-    stored.set(`${count}`, bytes);
-    await objects.put(`${count}`, pieces(bytes));
   }
-  for (const gone of ['0', '1', '2', '3', '4']) {
-    expect(await objects.storedMs(gone)).toBeUndefined();
-    expect(await read(objects, gone)).toBeUndefined();
-  }
-  for (const kept of ['7', '8', '9'])
-    expect([kept, await holds(objects, kept, stored.get(kept))]).toEqual([kept, true]);
-  // What is gone can be stored again.
-  await objects.put('0', pieces(stored.get('0') ?? object()));
-  expect(await holds(objects, '0', stored.get('0'))).toBe(true);
+  await expect(objects.put('endless', endless())).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
+  await vi.waitFor(() => expect(open).toBe(false), 120_000);
+  await mend();
+  expect(await objects.storedMs('endless')).toBeUndefined();
 });
 
 test('an empty object is one', async () => {
   const objects = await createNatsObjectBucket(broker, 'test_empty', keeping);
   await objects.put('empty', pieces(new Uint8Array()));
   expect(await read(objects, 'empty')).toEqual(Buffer.alloc(0));
+});
+
+test('what a killed upload has left goes, and no object and no upload that goes on', async () => {
+  const objects = await createNatsObjectBucket(broker, 'test_fragments', keeping);
+  const whole = object();
+  await objects.put('whole', pieces(whole));
+  const before = await objects.heldBytes();
+  await broker.js.publish('$O.test_fragments.C.killed', randomBytes(50_000));
+  await objects.removeFragments(3_600_000);
+  expect(await objects.heldBytes()).toBeGreaterThan(before);
+  await objects.removeFragments(-1);
+  expect(await objects.heldBytes()).toBe(before);
+  expect(await holds(objects, 'whole', whole)).toBe(true);
 });

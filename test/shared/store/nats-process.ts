@@ -31,7 +31,8 @@ class PortTaken extends Error {}
 const user = 'assay';
 const password = 'a password of the tests';
 
-export async function startNats(): Promise<NatsProcess> {
+/** `more`: further lines of its configuration. */
+export async function startNats(more = ''): Promise<NatsProcess> {
   const directory = mkdtempSync(join(runDirectory(), 'nats-'));
   let child: ChildProcess | undefined;
   let port = 0;
@@ -41,9 +42,9 @@ export async function startNats(): Promise<NatsProcess> {
     writeFileSync(
       config,
       `host: 127.0.0.1\nport: ${port}\njetstream { store_dir: ${JSON.stringify(directory)} }\n` +
-        `authorization { user: ${user}, password: ${JSON.stringify(password)} }\n`,
+        `authorization { user: ${user}, password: ${JSON.stringify(password)} }\n${more}\n`,
     );
-    const started = spawn(inject('setup')?.natsServer || 'nats-server', ['-c', config], {
+    const started = spawn(inject('natsServer'), ['-c', config], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     child = started;

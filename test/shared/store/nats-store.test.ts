@@ -9,7 +9,7 @@ import {
   type SessionRecord,
   SessionRecordSchema,
   WorkerRecordSchema,
-} from '../../../gen/assay/events/v1/records_pb.js';
+} from '../../../gen/assay/internal/v1/records_pb.js';
 import { SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
 import type { BucketName } from '../../../services/shared/store/bucket-spec.ts';
@@ -55,9 +55,11 @@ describe('the broker', () => {
     const infos = await manager.streams.list().next();
     await nc.close();
     expect(infos.map(({ config }) => config.name).sort()).toEqual([
+      'ASSAY_ENDED_SESSIONS',
       'ASSAY_EVENTS',
       'ASSAY_JOBS',
       'KV_assay_keys',
+      'KV_assay_reminders',
       'KV_assay_sessions',
       'KV_assay_validations',
       'KV_assay_verifications',
@@ -68,6 +70,19 @@ describe('the broker', () => {
       expect(config.max_bytes).toBeGreaterThan(0);
       expect(config.storage).toBe('file');
     }
+  });
+
+  test('keeps the last events of a session that changes for ever, and all of another', async () => {
+    const nc = await connect({ servers: nats.url, user: nats.user, pass: nats.password });
+    const { streams } = await jetstreamManager(nc);
+    // As a stream that an earlier version has made.
+    await streams.update('ASSAY_EVENTS', { max_msgs_per_subject: -1 });
+    await (await open()).close();
+    await broker.js.publish('assay.events.quiet.session.s', 'only');
+    for (let count = 0; count < 150; count += 1) await broker.js.publish('assay.events.busy.session.s', 'again');
+    const kept = (await streams.info('ASSAY_EVENTS', { subjects_filter: 'assay.events.*.session.s' })).state.subjects;
+    await nc.close();
+    expect(kept).toEqual({ 'assay.events.quiet.session.s': 1, 'assay.events.busy.session.s': 100 });
   });
 });
 

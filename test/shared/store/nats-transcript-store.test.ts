@@ -42,8 +42,8 @@ describe('transcripts', () => {
     const store = await createNatsTranscriptStore(broker, keeping);
     const data = randomBytes(size);
     await Promise.all([
-      store.put('p', `s${size}`, pieces(data, 77_777)),
-      store.put('p', 'beside', pieces(randomBytes(300_000), 10_000)),
+      store.put('p', `s${size}`, pieces(data, 77_777), size),
+      store.put('p', 'beside', pieces(randomBytes(300_000), 10_000), 300_000),
     ]);
     const found = await readBack(createNatsTranscriptReader(broker), `s${size}`);
     expect(sha256(found ?? Buffer.from('none'))).toBe(sha256(data));
@@ -52,8 +52,8 @@ describe('transcripts', () => {
 
   test('are replaced as a whole', async () => {
     const store = await createNatsTranscriptStore(broker, keeping);
-    await store.put('p', 'twice', pieces(Buffer.from('first and longer'), 3));
-    await store.put('p', 'twice', pieces(Buffer.from('second'), 3));
+    await store.put('p', 'twice', pieces(Buffer.from('first and longer'), 3), 16);
+    await store.put('p', 'twice', pieces(Buffer.from('second'), 3), 6);
     expect(String(await readBack(store, 'twice'))).toBe('second');
   });
 
@@ -63,28 +63,40 @@ describe('transcripts', () => {
       yield randomBytes(500_000);
       throw new Error('the disk is gone');
     };
-    await expect(store.put('p', 'broken', broken())).rejects.toThrow('the disk is gone');
+    await expect(store.put('p', 'broken', broken(), 500_000)).rejects.toThrow('the disk is gone');
     expect(await store.get('p', 'broken')).toBeUndefined();
-    const large = store.put('p', 'large', pieces(Buffer.alloc(17 * mebibyte), mebibyte));
+    const large = store.put('p', 'large', pieces(Buffer.alloc(9 * mebibyte), mebibyte), 1);
     await expect(large).rejects.toMatchObject({
-      reason: 'STORE_UNAVAILABLE',
-      message: expect.stringContaining('maximum bytes exceeded'),
+      reason: 'LIMIT_EXCEEDED',
+      message: expect.stringContaining(`more than ${8 * mebibyte} bytes`),
     });
-    await store.put('p', 'small', pieces(Buffer.from('fits'), 3));
+    await store.put('p', 'small', pieces(Buffer.from('fits'), 3), 4);
     expect(String(await readBack(store, 'small'))).toBe('fits');
+  });
+
+  test('of a project that ends many sessions push out none of another', async () => {
+    const store = await createNatsTranscriptStore(broker, keeping);
+    const put = (project: string, sessionId: string) =>
+      store.put(project, sessionId, pieces(randomBytes(mebibyte), 100_000), mebibyte);
+    await put('quiet', 'one');
+    for (let session = 0; session < 24; session += 1) await put('busy', `s${session}`);
+    await put('late', 'one');
+    const found = async (project: string, sessionId: string) => (await store.get(project, sessionId)) !== undefined;
+    expect([await found('quiet', 'one'), await found('late', 'one')]).toEqual([true, true]);
+    expect([await found('busy', 's0'), await found('busy', 's23')]).toEqual([false, true]);
   });
 
   test('are gone when their time is up, which the next start may change', async () => {
     const store = await createNatsTranscriptStore(broker, { ...keeping, keepMs: 1_000 });
-    await store.put('p', 'brief', pieces(Buffer.from('brief'), 3));
+    await store.put('p', 'brief', pieces(Buffer.from('brief'), 3), 5);
     await expect.poll(() => store.get('p', 'brief')).toBeUndefined();
   });
 
   test('cannot be stored or read while the broker is away, and can afterwards', async () => {
     const store = await createNatsTranscriptStore(broker, keeping);
-    await store.put('p', 'kept', pieces(Buffer.from('kept'), 3));
+    await store.put('p', 'kept', pieces(Buffer.from('kept'), 3), 4);
     await nats.kill();
-    await expect(store.put('p', 'away', pieces(Buffer.from('x'), 1))).rejects.toMatchObject({
+    await expect(store.put('p', 'away', pieces(Buffer.from('x'), 1), 1)).rejects.toMatchObject({
       reason: 'STORE_UNAVAILABLE',
     });
     await expect.poll(() => broker.connected).toBe(false);

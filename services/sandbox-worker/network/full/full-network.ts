@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { runProgram } from '../../program/program.ts';
 import type { AddressRange } from '../address-range.ts';
 import { alwaysClosed } from '../closed-addresses.ts';
-import { runWithInput } from '../system-program.ts';
 import { hostNameServers, resolverConfig } from './name-servers.ts';
 import { createRuleKeeper } from './rule-keeper.ts';
 import { linkSession } from './session-link.ts';
@@ -38,8 +38,8 @@ export function createFullNetwork(deps: FullNetworkDeps): FullNetwork {
       if (process.getuid?.() !== 0) return 'it needs root';
       try {
         if (readFileSync(forwarding, 'utf8').trim() !== '1') return `${forwarding} is not 1`;
-        await runWithInput('nsenter', ['--version']);
-        await runWithInput('ip', ['-V']);
+        await runProgram('nsenter', ['--version']);
+        await runProgram('ip', ['-V']);
         await rules.try();
         return undefined;
       } catch (error) {

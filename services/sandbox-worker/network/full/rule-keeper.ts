@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { runWithInput } from '../system-program.ts';
+import { runProgram } from '../../program/program.ts';
 import { type PacketRulesSpec, packetRules, packetRules6, ruleCheck, rulesRemoval } from './packet-rules.ts';
 
 const attempts = 5;
@@ -44,10 +44,10 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
 
   /** Replaces what is there in one transaction, so that a session is never without them. */
   async function replaceOnce(tables: Tables, rules: string): Promise<void> {
-    const dump = await runWithInput(`${tables}-save`, []);
+    const dump = await runProgram(`${tables}-save`, []);
     const removal = rulesRemoval(dump, installation, rules !== '');
     if (removal.length === 0 && rules === '') return;
-    await runWithInput(`${tables}-restore`, ['-w', '10', '--noflush'], [...removal, rules].join('\n'));
+    await runProgram(`${tables}-restore`, ['-w', '10', '--noflush'], [...removal, rules].join('\n'));
   }
 
   // A kernel without IPv6 has no tables for it.
@@ -57,12 +57,12 @@ export function createRuleKeeper(spec: PacketRulesSpec): RuleKeeper {
   return {
     async try() {
       // In a network namespace that goes with the program.
-      for (const each of all) await runWithInput('unshare', ['--net', `${each}-restore`, '-w', '10'], wanted[each]);
+      for (const each of all) await runProgram('unshare', ['--net', `${each}-restore`, '-w', '10'], wanted[each]);
     },
     ensure: () =>
       inTurn(async () => {
         const there = () =>
-          runWithInput('iptables', ruleCheck(installation)).then(
+          runProgram('iptables', ruleCheck(installation)).then(
             () => true,
             () => false,
           );

@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { runProgram } from '../../program/program.ts';
 import { type AddressRange, ipv4Of, numberOf, showRange } from '../address-range.ts';
 import { hostAddresses } from '../closed-addresses.ts';
-import { runWithInput } from '../system-program.ts';
 import { linkName, ruleMark } from './packet-rules.ts';
 
 export interface SessionLinkSpec {
@@ -27,17 +27,17 @@ export async function linkSession(spec: SessionLinkSpec, pid: number): Promise<v
     const pair = freePair(spec.sessions, used);
     const name = linkName(spec.installation, pair.index);
     try {
-      await runWithInput('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', '-batch', '-'], insideBatch(spec, pair, name));
+      await runProgram('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', '-batch', '-'], insideBatch(spec, pair, name));
     } catch (error) {
       if (!/File exists/.test((error as Error).message) || attempt + 1 === attempts) throw error;
       continue;
     }
     // The host has no IPv6 address on it, not even the one that the kernel would make.
     disableIpv6(name);
-    await runWithInput('ip', ['-batch', '-'], outsideBatch(spec, pair, name));
+    await runProgram('ip', ['-batch', '-'], outsideBatch(spec, pair, name));
     if (hostAddresses().filter((address) => address === pair.host).length === 1) return;
     // Another installation chose the same pair in the same moment: who sees it, goes.
-    await runWithInput('ip', ['link', 'del', name]);
+    await runProgram('ip', ['link', 'del', name]);
     used.add(pair.host);
   }
   throw new Error(`no free pair of addresses in ${showRange(spec.sessions)}`);
@@ -46,7 +46,7 @@ export async function linkSession(spec: SessionLinkSpec, pid: number): Promise<v
 /** Takes away what a worker that died on the way has left. */
 async function unlinkSession(pid: number): Promise<void> {
   if (!/^\s*eth0:/m.test(readFileSync(`/proc/${pid}/net/dev`, 'utf8'))) return;
-  await runWithInput('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', 'link', 'del', 'eth0']);
+  await runProgram('nsenter', [`--net=/proc/${pid}/ns/net`, 'ip', 'link', 'del', 'eth0']);
 }
 
 interface AddressPair {

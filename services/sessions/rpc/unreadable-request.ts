@@ -1,0 +1,72 @@
+import { type DescMethod, fromJsonString } from '@bufbuild/protobuf';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { DomainError } from '../../shared/domain-error.ts';
+import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
+import { invalid, show } from '../validation/field.ts';
+import { decodeRequest } from '../validation/message.ts';
+
+/** Headers that the framework may refuse a call for before it reads the message. */
+const encodingHeaders = {
+  grpc: 'grpc-encoding',
+  connect: 'connect-content-encoding',
+  unary: 'content-encoding',
+} as const;
+const timeoutHeaders = { grpc: 'grpc-timeout', connect: 'connect-timeout-ms', unary: 'connect-timeout-ms' } as const;
+
+/** The same headers without those that the framework may refuse a call for. */
+export function withoutRefusable(header: Headers): Headers {
+  const rest = new Headers(header);
+  for (const name of [...Object.values(encodingHeaders), ...Object.values(timeoutHeaders)]) rest.delete(name);
+  return rest;
+}
+
+/** Why the framework refused a call with one message before any handler ran, told as all errors are. */
+export function unreadableRequest(method: DescMethod, header: Headers, body: Buffer): DomainError {
+  const contentType = header.get('content-type') ?? '';
+  const framing = /^application\/(grpc|connect)/.exec(contentType)?.[1] as 'grpc' | 'connect' | undefined;
+  const encoding = header.get(encodingHeaders[framing ?? 'unary']);
+  if (encoding !== null && encoding !== 'identity') return compressed(encodingHeaders[framing ?? 'unary'], encoding);
+  const message = framing === undefined ? body : messageIn(body);
+  if (message === undefined) return invalid('request', 'found no whole message', 'one');
+  try {
+    if (!/json/.test(contentType)) decodeRequest(method.input, message);
+    else fromJsonString(method.input, message.toString(), { ignoreUnknownFields: false });
+  } catch (error) {
+    return error instanceof DomainError ? error : unreadableJson(error as Error);
+  }
+  const timeout = timeoutHeaders[framing ?? 'unary'];
+  const given = header.get(timeout);
+  if (given !== null) return invalid(timeout, `found ${show(given)}`, 'a timeout as the protocol writes it');
+  return invalid('request', 'found a call that cannot be understood', `one of ${method.name}`);
+}
+
+/** The same for a message of a stream, which the framework reads while the handler runs. Undefined: it is another error. */
+export function unreadableMessage(error: unknown): DomainError | undefined {
+  if (!(error instanceof ConnectError) || error.details.length > 0) return undefined;
+  const { code, rawMessage, metadata } = error;
+  const compression = /^unknown compression "(.*)":/.exec(rawMessage)?.[1];
+  if (compression !== undefined) {
+    return compressed(encodingHeaders[metadata.has('grpc-accept-encoding') ? 'grpc' : 'connect'], compression);
+  }
+  const binary = /^parse binary: (.*)/.exec(rawMessage)?.[1];
+  if (binary !== undefined) return invalid('request', `cannot be read: ${binary}`, 'a message of this method');
+  if (rawMessage.endsWith('incomplete envelope')) return invalid('request', 'found no whole message', 'one');
+  return code === Code.InvalidArgument ? unreadableJson(new Error(rawMessage)) : undefined;
+}
+
+/** gRPC has a code of its own for it, by which clients know to send the next request as it is. */
+function compressed(field: string, found: string): DomainError {
+  const message = `${field}: found compression "${found}"; expected none: compressed requests are not taken`;
+  return new DomainError('COMPRESSION_NOT_OFFERED', message, { field });
+}
+
+function unreadableJson({ message }: Error): DomainError {
+  const [, known, unknown] = /field \S*\.(\w+) from JSON|key "([^"]*)" is unknown/.exec(message) ?? [];
+  return new DomainError('INVALID_FIELD', message, { field: known ?? unknown ?? 'request' });
+}
+
+/** Undefined: it is not whole, or there is more. */
+function messageIn(body: Buffer): Buffer | undefined {
+  if (body.length < grpcPrefixBytes || body.readUInt32BE(1) !== body.length - grpcPrefixBytes) return undefined;
+  return body.subarray(grpcPrefixBytes);
+}

@@ -1,0 +1,103 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { grpcFrame } from '../../services/shared/grpc-frame.ts';
+import { openHttp2, openRawCall } from './raw-call.ts';
+import { adminKey, type RunningService, runService } from './running-service.ts';
+
+const unary = 'assay.v1.SessionService/CreateSession';
+const streamed = 'assay.v1.ExecutionService/Execute';
+const many = 'assay.v1.ExecutionService/ExecuteMany';
+const json = Buffer.from('{"ttll":"60s"}');
+/** A field that never ends. */
+const cut = Buffer.from([0x0a, 0xff]);
+const half = grpcFrame(Buffer.alloc(10)).subarray(0, 9);
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await runService();
+});
+afterAll(() => service?.stop());
+
+/** All that came back: headers, body and trailers. */
+async function answerTo(method: string, headers: Record<string, string>, body: Buffer): Promise<string> {
+  const session = await openHttp2(service.port);
+  const call = openRawCall(session, method, { key: adminKey, protocol: 'connect', headers });
+  call.stream.end(body);
+  const told = await call.told;
+  session.destroy();
+  return told;
+}
+
+/** The ErrorInfo of an answer, in whichever form its protocol has it. */
+function infoOf(told: string) {
+  const inTrailers = /grpc-status-details-bin"?: ?"?([\w+/]+)/.exec(told)?.[1];
+  if (inTrailers !== undefined) {
+    const [any] = fromBinary(StatusSchema, Buffer.from(inTrailers, 'base64')).details;
+    return fromBinary(ErrorInfoSchema, any?.value ?? Buffer.alloc(0));
+  }
+  const inJson = /google\.rpc\.ErrorInfo",.*"value":"([\w+/]+)"/.exec(told)?.[1];
+  return inJson === undefined ? undefined : fromBinary(ErrorInfoSchema, Buffer.from(inJson, 'base64'));
+}
+
+const type = (contentType: string, more: Record<string, string> = {}) => ({ 'content-type': contentType, ...more });
+
+describe('a request that cannot be read is refused with INVALID_FIELD and a request id:', () => {
+  const rows: [string, string, string, Record<string, string>, Buffer][] = [
+    ['broken protobuf over Connect', 'request', unary, type('application/proto'), cut],
+    ['broken protobuf over a Connect stream', 'request', streamed, type('application/connect+proto'), grpcFrame(cut)],
+    ['broken protobuf over gRPC-Web', 'request', unary, type('application/grpc-web+proto'), grpcFrame(cut)],
+    ['broken protobuf of many', 'request', many, type('application/connect+proto'), grpcFrame(cut)],
+    ['an unknown field over Connect', 'ttll', unary, type('application/json'), json],
+    ['an unknown field over a Connect stream', 'ttll', streamed, type('application/connect+json'), grpcFrame(json)],
+    ['an unknown field over gRPC', 'ttll', unary, type('application/grpc+json', { te: 'trailers' }), grpcFrame(json)],
+    ['an unknown field over gRPC-Web', 'ttll', unary, type('application/grpc-web+json'), grpcFrame(json)],
+    ['half a message over a Connect stream', 'request', streamed, type('application/connect+proto'), half],
+    ['half a message over gRPC-Web', 'request', unary, type('application/grpc-web+proto'), half],
+  ];
+  test.each(rows)('%s', async (_title, field, method, headers, body) => {
+    const told = await answerTo(method, headers, body);
+    expect(infoOf(told)).toMatchObject({ reason: 'INVALID_FIELD', domain: 'assay.dev', metadata: { field } });
+    expect(told).toContain('x-request-id');
+    expect(told).toMatch(/invalid_argument|grpc-status"?: ?"?3/);
+  });
+});
+
+describe('a request that is compressed is refused with COMPRESSION_NOT_OFFERED and a request id:', () => {
+  const rows: [string, string, string, Record<string, string>, Buffer][] = [
+    [
+      'a compressed body over Connect',
+      'content-encoding',
+      unary,
+      type('application/json', { 'content-encoding': 'gzip' }),
+      json,
+    ],
+    [
+      'a compressed body over a Connect stream',
+      'connect-content-encoding',
+      streamed,
+      type('application/connect+json', { 'connect-content-encoding': 'br' }),
+      grpcFrame(json),
+    ],
+    [
+      'a compressed body over gRPC-Web',
+      'grpc-encoding',
+      unary,
+      type('application/grpc-web+json', { 'grpc-encoding': 'gzip' }),
+      grpcFrame(json),
+    ],
+  ];
+  test.each(rows)('%s', async (_title, field, method, headers, body) => {
+    const told = await answerTo(method, headers, body);
+    expect(infoOf(told)).toMatchObject({ reason: 'COMPRESSION_NOT_OFFERED', metadata: { field } });
+    expect(told).toContain('x-request-id');
+    expect(told).toMatch(/unimplemented|grpc-status"?: ?"?12/);
+    expect(told).toContain('expected none');
+  });
+});
+
+test('a limit that no number holds is quoted as it was given', async () => {
+  const body = Buffer.from('{"limits":{"diskBytes":"18446744073709551615"}}');
+  const told = await answerTo(unary, { 'content-type': 'application/json' }, body);
+  expect(told).toContain('limits.disk_bytes: found 18446744073709551615 bytes');
+});
