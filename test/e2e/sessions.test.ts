@@ -3,6 +3,7 @@ import type { Execution, Session, SessionInfo } from '../../clients/typescript/i
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
 import { createEngineProbe } from './engine-probe.ts';
 import { eventually } from './eventually.ts';
+import { printed } from './printed.ts';
 import { createConnection } from './raw-client.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
@@ -33,7 +34,7 @@ async function ended(session: Session): Promise<SessionInfo> {
 /** A command that runs until its session ends; resolves when it has printed. */
 async function running(session: Session): Promise<Execution> {
   const execution = session.execute('echo up; sleep 7200');
-  for await (const event of session.attach(execution.id)) if (event.type === 'stdout') break;
+  await printed(session, execution, 'up');
   return execution;
 }
 
@@ -100,7 +101,7 @@ describe.concurrent('time', () => {
   test('without use closes the session, but not while a command runs', async () => {
     const session = await create();
     const execution = session.execute('echo up; sleep 2.2; exit 3');
-    for await (const event of session.attach(execution.id)) if (event.type === 'stdout') break;
+    await printed(session, execution, 'up');
     await session.update({ idleTimeoutMs: 1_000 });
     expect(await execution.result()).toMatchObject({ reason: 'EXITED', exitCode: 3 });
     expect(await ended(session)).toMatchObject({ state: 'CLOSED', reason: 'IDLE_TIMEOUT' });

@@ -75,6 +75,7 @@ describe('a worker whose spools outgrow their budget', () => {
     const size = 24 * mebibyte;
     const command = `head -c ${size} /dev/zero; echo done >&2; cat; echo end`;
     const execution = session.execute(command, { input: true, outputKeptBytes: 64 * mebibyte });
+    await execution.started;
     for await (const event of session.attach(execution.id)) if (event.type === 'stderr') break;
     await stack.replace('worker');
     await execution.stdin.end();

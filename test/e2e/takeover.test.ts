@@ -10,6 +10,7 @@ import { sessionKey } from '../../services/shared/store/nats-session-store.ts';
 import { createNatsWorkerStore } from '../../services/shared/store/nats-worker-store.ts';
 import { createRecordView } from '../../services/shared/store/record-view.ts';
 import { createEngineProbe } from './engine-probe.ts';
+import { printed } from './printed.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 let stack: TestStack;
@@ -42,7 +43,7 @@ async function statesOf(sessionId: string): Promise<{ readonly states: SessionSt
 test('a worker whose id was taken over removes its sandboxes, and leaves their records to the other', async () => {
   const session = await stack.client.sessions.create({});
   const running = session.execute('echo on; sleep 1000');
-  for await (const event of session.attach(running.id)) if (event.type === 'stdout') break;
+  await printed(session, running, 'on');
   const written = await statesOf(session.id);
   const { workers } = await stack.client.server.info();
   const newer = await register({

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Execution, Session } from '../../clients/typescript/index.ts';
+import { printed } from './printed.ts';
 import { startTestStack, type TestStack } from './stack.ts';
 
 const timeoutMs = 10_000;
@@ -16,7 +17,7 @@ async function startTimed(session: Session): Promise<Execution[]> {
   const shell = await session.openShell();
   const command = 'echo go; until [ -e /tmp/on ]; do sleep 0.05; done';
   const timed = [session.execute(command, { timeoutMs }), shell.execute(command, { timeoutMs })];
-  for (const { id } of timed) for await (const event of session.attach(id)) if (event.type === 'stdout') break;
+  for (const execution of timed) await printed(session, execution, 'go');
   return timed;
 }
 
