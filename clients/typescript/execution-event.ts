@@ -19,7 +19,7 @@ export type ExecutionEvent =
   | { readonly type: 'started'; readonly startTime: Date | undefined }
   | { readonly type: 'stdout'; readonly offset: number; readonly data: Uint8Array }
   | { readonly type: 'stderr'; readonly offset: number; readonly data: Uint8Array }
-  /** The bytes `from` (included) to `to` (excluded) are not kept any more. */
+  /** The bytes `startOffset` (included) to `endOffset` (excluded) are not kept any more. */
   | { readonly type: 'gap'; readonly stream: StreamName; readonly startOffset: number; readonly endOffset: number }
   /** The program seems to wait for input; `inputBytes` were given by then, and taken. Only while its input is open. */
   | { readonly type: 'awaitingInput'; readonly kind: AwaitingKind; readonly inputBytes: number }

@@ -1,3 +1,5 @@
+import type { ContainerProcessors } from './container-processors.ts';
+
 /** The processes of one execution, or of one shell, held by a cgroup below their container's. */
 export interface ExecutionCgroup {
   /** Makes the cgroup and moves the waiting child in, by its pid in the container's pid namespace; false if it is gone. */
@@ -34,7 +36,7 @@ export interface ExecutionUsage {
   readonly oomKills: number;
 }
 
-/** The execution cgroups of one container. */
+/** The cgroup of one container, and those of its executions. */
 export interface ContainerCgroups {
   /** The execution's cgroup, which exists once a process was placed in it. */
   execution(number: bigint): ExecutionCgroup;
@@ -44,6 +46,8 @@ export interface ContainerCgroups {
   readonly lastNest: number;
   /** The execution's cgroup if it was made before, by this worker or by the one before it; `nest` unless 0. */
   existing(number: bigint, nest: number): ExecutionCgroup | undefined;
+  /** undefined: the host does not share processors by cgroup. */
+  readonly processors: ContainerProcessors | undefined;
 }
 
 /** createExecutionCgroups (execution-cgroups.ts) makes it. */

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ContainerProcess, cgroupPaths, ownPath } from './container-process.ts';
+import { v1Processors } from './container-processors.ts';
 import type { ContainerCgroups } from './execution-cgroup.ts';
 import type { Placer } from './placer.ts';
 import { createV1Execution, type Directories } from './v1-execution.ts';
@@ -22,6 +23,7 @@ export function openV1Container(container: ContainerProcess, placer: Placer): Co
   const paths = cgroupPaths(container);
   const below = (name: string) => join(container.root, name, ownPath(paths, name));
   const parent: Directories = { memory: below('memory'), freezer: below('freezer'), cpuacct: below('cpuacct') };
+  const cpu = paths.has('cpu') ? below('cpu') : undefined;
   const named = (name: string): Directories => ({
     memory: join(parent.memory, name),
     freezer: join(parent.freezer, name),
@@ -33,6 +35,7 @@ export function openV1Container(container: ContainerProcess, placer: Placer): Co
     execution(number) {
       return createV1Execution(container, child(number), placer);
     },
+    processors: cpu === undefined ? undefined : v1Processors(cpu, parent.cpuacct),
     nest: (number) => createV1Nest(container, nest(number), placer),
     lastNest: readdirSync(parent.memory).reduce((last, name) => Math.max(last, nestNumber(name)), 0),
     existing(number, nested) {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ContainerProcess, cgroupPaths, ownPath } from './container-process.ts';
+import { v2Processors } from './container-processors.ts';
 import { makeCgroup, readField, readNumber, readPids, writeControl } from './control-file.ts';
 import type { ContainerCgroups, ExecutionCgroup } from './execution-cgroup.ts';
 import { signalFrozen } from './frozen-signal.ts';
@@ -24,6 +25,7 @@ export function openV2Container(container: ContainerProcess, placer: Placer): Co
   const child = (number: bigint): string => join(parent, `assay-${number}`);
   return {
     execution: (number) => createV2Execution(container, child(number), placer),
+    processors: v2Processors(parent),
     // Neither the CPU time nor, before Linux 6.12, the peak of a v2 cgroup can be set back.
     nest: () => undefined,
     lastNest: 0,

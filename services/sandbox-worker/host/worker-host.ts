@@ -9,6 +9,7 @@ import { type Admission, createAdmission, type Promised } from './admission.ts';
 import { createDiskPressure, type DiskPressure } from './disk-pressure.ts';
 import { createDiskReserve } from './disk-reserve.ts';
 import { type DiskRoom, type HostRoom, readDiskRoom, readHostRoom } from './host-room.ts';
+import { createProcessorShares } from './processor-shares.ts';
 
 /** A program can write a gibibyte in a second, and the floor is one. A look costs some microseconds. */
 const lookMs = 200;
@@ -33,7 +34,7 @@ export interface WorkerHost {
   /** What the host is short of for a session with the default limits, beside pressure: a sentence for each. */
   shortages(): string[];
   readonly room: () => HostRoom;
-  /** Looks at the disks from now on, and pauses sessions that write where they are nearly full. */
+  /** Looks at the disks from now on, pauses sessions that write where they are nearly full, and shares the processors. */
   watch(sandboxes: Sandboxes): { stop(): void };
 }
 
@@ -84,11 +85,13 @@ export function createWorkerHost(config: WorkerConfig, deps: WorkerHostDeps): Wo
     room: readHostRoom,
     watch(sandboxes) {
       const hold = createWriterHold({ sandboxes, pressure, log });
+      const processors = createProcessorShares(() => sandboxes.live);
       const timer = setInterval(() => {
         pressure.look();
         disk();
         reserve.look(pressure.rooms[0], pressure.reason === undefined && !pressure.near);
         hold.look(Date.now());
+        processors.look(performance.now());
       }, lookMs).unref();
       return { stop: () => clearInterval(timer) };
     },

@@ -50,6 +50,7 @@ beforeEach(() => {
   failures = [];
   const container = {
     lastNest: 4,
+    processors: undefined,
     execution: () => cgroup(stands[0] as Stand),
     existing: () => undefined,
     nest: () => {

@@ -69,6 +69,7 @@ export function createStandInSandbox(options: StandInOptions = {}): StandInSandb
   };
   const cgroups: ContainerCgroups = {
     lastNest: 0,
+    processors: undefined,
     execution: () => cgroup,
     existing: () => cgroup,
     nest: () => undefined,
