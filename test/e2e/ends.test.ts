@@ -217,9 +217,9 @@ describe.concurrent('in a session of its own', () => {
   });
 
   test('a limit of processes survives a fork bomb, and the session stays usable', async () => {
-    // Without a sleep, for which there may be no process: a shell that ends leaves the bomb in the background.
+    // The shell itself forks once, before the bomb can take the last process: a shell that cannot fork ends.
     await using bombed = await stack.client.sessions.create({ limits: { pids: 128 } });
-    const bomb = await bombed.run('bomb() { bomb | bomb & }; bomb; while :; do :; done', {
+    const bomb = await bombed.run('bomb() { bomb | bomb & }; bomb & while :; do :; done', {
       timeoutMs: 2_000,
       maxOutputBytes: 10_000,
     });
