@@ -62,7 +62,7 @@ export const workerConfig = z.object({
   ASSAY_PROJECT_SHARE: wholeNumber(1, 100).prefault('75'),
   ASSAY_OVERCOMMIT_MEMORY: wholeNumber(1, 1_000).prefault('16'),
   ASSAY_OVERCOMMIT_DISK: wholeNumber(1, 1_000).prefault('16'),
-  ASSAY_OVERCOMMIT_PIDS: wholeNumber(1, 1_000).prefault('16'),
+  ASSAY_OVERCOMMIT_PIDS: wholeNumber(1, 1_000).prefault('1'),
   ASSAY_MEMORY_FLOOR_BYTES: wholeNumber(0, 2 ** 50).prefault(String(256 * mebibyte)),
   ASSAY_DISK_FLOOR_BYTES: wholeNumber(0, 2 ** 50).prefault(String(1024 * mebibyte)),
   ASSAY_DISK_FLOOR_INODES: wholeNumber(0, 2 ** 50).prefault('10000'),
