@@ -23,6 +23,7 @@ import { createSpoolBudget } from './execution/spool-budget.ts';
 import { createUnreadPace } from './execution/unread-pace.ts';
 import { checkNotForgotten } from './forgotten.ts';
 import { releaseIfFull } from './host/disk-reserve.ts';
+import { raisePidMax } from './host/host-room.ts';
 import { createWorkerHost } from './host/worker-host.ts';
 import { createArchive } from './log/archive.ts';
 import { createWorkerMetrics } from './metrics.ts';
@@ -279,6 +280,7 @@ async function main(config: WorkerConfig): Promise<void> {
   };
   const brokerAuth = readBrokerAuth(config.ASSAY_NATS_AUTH_FILE);
   releaseIfFull(dataDirectory);
+  raisePidMax(log);
   if (config.ASSAY_LAUNCHER_PATH !== undefined) launchThrough(config.ASSAY_LAUNCHER_PATH);
   await lockDataDirectory(dataDirectory);
   // Sockets are named relative to here, because a socket's path may not be long.

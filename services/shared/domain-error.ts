@@ -48,6 +48,8 @@ const codes = {
   SESSION_QUOTA: Code.ResourceExhausted,
   KEY_QUOTA: Code.ResourceExhausted,
   VERIFICATION_QUOTA: Code.ResourceExhausted,
+  BUILD_QUOTA: Code.ResourceExhausted,
+  VALIDATION_QUOTA: Code.ResourceExhausted,
   EXECUTION_QUOTA: Code.ResourceExhausted,
   SHELL_QUOTA: Code.ResourceExhausted,
   SHELL_QUEUE_FULL: Code.ResourceExhausted,

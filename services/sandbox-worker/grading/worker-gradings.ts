@@ -47,8 +47,8 @@ export function createWorkerGradings(deps: WorkerGradingDeps): WorkerGradings | 
   });
   const made = createGradingContainers({ engine, slots, installation: config.ASSAY_INSTALLATION, log });
   const containers = createGradingPool({ containers: made, size: config.ASSAY_GRADING_POOL, log });
-  // One for each grading, that of a validation included.
-  const reader = createReportReader({ threads: config.ASSAY_VERIFICATION_SLOTS + 1 });
+  // One for each grading, those of validations included.
+  const reader = createReportReader({ threads: config.ASSAY_VERIFICATION_SLOTS + config.ASSAY_VALIDATION_SLOTS });
   const grader = createGrader({ ...deps, containers, reader, outputBytes: config.ASSAY_GRADING_OUTPUT_BYTES });
   // Beside the one at the start: a removal can fail, too.
   const sweeping = setInterval(() => {

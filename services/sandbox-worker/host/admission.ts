@@ -145,8 +145,12 @@ function add(to: { -readonly [Name in keyof Amounts]: number }, more: Amounts): 
 }
 
 /** The rule by which projects share the places of a worker (`sandbox/places.ts`), for what its sandboxes may use. */
-function isWithinShare({ had, factor, promised, held }: Resource, sharePercent: number): boolean {
-  return held === 0 || held * (100 - sharePercent) < sharePercent * (had * factor - promised);
+function isWithinShare({ asked, had, factor, promised, held }: Resource, sharePercent: number): boolean {
+  const left = had * factor - promised;
+  if (held === 0) return true;
+  if (asked === 0) return held * (100 - sharePercent) < sharePercent * left;
+  // With what is asked for: a few large sandboxes must not pass the share either.
+  return (held + asked) * (100 - sharePercent) <= sharePercent * (left - asked);
 }
 
 /** Amounts of a resource that one sentence compares, such as `2 GiB` or `512`. */
@@ -161,11 +165,12 @@ function noun({ name }: Resource): string {
 
 function overShare(resource: Resource, sharePercent: number): DomainError {
   const { had, factor, promised } = resource;
-  const [held, rest] = amounts(resource, resource.held, had * factor - promised);
-  const found = `the project's sandboxes on this worker may use ${held} ${noun(resource)} together`;
-  const allowed = `the last ${rest} that the worker promises are for other projects`;
+  const [held, asked, left] = amounts(resource, resource.held, resource.asked, had * factor - promised);
+  const found = `the project's sandboxes on this worker may use ${held} ${noun(resource)} together, and this one ${asked}`;
+  const allowed = `the worker has ${left} left to promise, for other projects too`;
   const share = `ASSAY_PROJECT_SHARE is ${sharePercent} percent`;
-  return new DomainError('CAPACITY_SHARE', `${found}, and ${allowed} (${share}); close a session, or try again later`);
+  const message = `${found}; ${allowed} (${share}); close a session, ask for less, or try again later`;
+  return new DomainError('CAPACITY_SHARE', message);
 }
 
 /** Cores are not promised but shared by time, so that only what the engine would refuse is too much. */
@@ -197,7 +202,7 @@ function memoryShortage({ freeMemoryBytes }: HostRoom, floorBytes: number): stri
   return `${found}, and ${allowed}; close a session, or try again later`;
 }
 
-/** Nothing is refused for it: what sandboxes may start is bounded, what else runs on the host is not. */
+/** Nothing is refused for it: sandboxes are promised no more than there is, unless the operator has raised the factor. */
 function pidShortage({ totalPids, usedPids }: HostRoom): string | undefined {
   if (totalPids - usedPids >= totalPids * leastFreePids) return undefined;
   return `${usedPids} of the ${totalPids} processes and threads that the worker's host can have are in use; end some`;

@@ -7,11 +7,12 @@ import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { BuildStepError } from '../docker/image-builder.ts';
 import { createSemaphore } from '../docker/semaphore.ts';
 import type { Admission } from '../host/admission.ts';
+import { createProjectLimit, projectSlots } from '../host/project-share.ts';
 import { FetchError } from '../image/fetch-source.ts';
 import type { Manifests } from '../submission/manifests.ts';
 import { createBuildLog, keepBuildLog } from './build-log.ts';
 import { type BuildStep, buildImage, type ImageBuildDeps } from './image-build.ts';
-import { createSharedBuild, type SharedBuild } from './shared-build.ts';
+import { type BuildAudience, createSharedBuild, type SharedBuild } from './shared-build.ts';
 
 /** A line that a build printed, and what the build was at. */
 export interface BuildProgress {
@@ -23,10 +24,16 @@ export interface BuildProgress {
 export interface SampleImages {
   /**
    * The id of the sample's image, which sessions can run in and whose manifest is made. Builds it unless it is there, or
-   * joins whoever builds it. The signal ends the wait; a build that nobody waits for is stopped, and leaves nothing.
-   * IMAGE_BUILD_FAILED: the recipe does not work, and the message has the end of the log.
+   * joins whoever builds it; projects take turns. The signal ends the wait; a build that nobody waits for is stopped, and
+   * leaves nothing. IMAGE_BUILD_FAILED: the recipe does not work, and the message has the end of the log. BUILD_QUOTA: the
+   * project has as many builds as it may have.
    */
-  ensure(sample: SampleFolder, progress?: (news: BuildProgress) => void, signal?: AbortSignal): Promise<string>;
+  ensure(
+    sample: SampleFolder,
+    project: string,
+    progress?: (news: BuildProgress) => void,
+    signal?: AbortSignal,
+  ): Promise<string>;
   /** The name that the image has, or will have, on the engine. */
   nameOf(imageDigest: string): string;
   /** `sha256:<hex>` over all that the image is made from: the sample's part, and the base image of this worker. */
@@ -39,6 +46,10 @@ export interface SampleImagesDeps extends Omit<ImageBuildDeps, 'directory'> {
   readonly directory: string;
   /** Builds at one time; the others wait. */
   readonly builds: number;
+  /** Of them, the percentage that one project may hold; 100: all of them. */
+  readonly sharePercent: number;
+  /** Builds of one project, those that wait included. */
+  readonly buildsPerProject: number;
   readonly buildMs: number;
   readonly admission: Pick<Admission, 'checkWork'>;
   readonly log: Logger;
@@ -58,20 +69,15 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
   Promise.all(broken.map((mark) => builder.clear(mark))).catch((error) => {
     log.warn({ err: error }, 'layers of a build that broke off stay');
   });
-  const limited = createSemaphore(deps.builds);
+  const queue = {
+    inTurn: createSemaphore(deps.builds, () => projectSlots(deps.builds, deps.sharePercent)),
+    enter: createProjectLimit({
+      ...{ limit: deps.buildsPerProject, reason: 'BUILD_QUOTA', what: 'images' },
+      setting: 'ASSAY_IMAGE_BUILDS_PER_PROJECT',
+    }),
+  };
   const running = new Map<string, SharedBuild>();
 
-  /** Who is stopped while it waits for its turn is stopped at once. */
-  const inTurn = (signal: AbortSignal, work: () => Promise<string>): Promise<string> =>
-    new Promise((resolve, reject) => {
-      const giveUp = (): void => reject(signal.reason);
-      signal.addEventListener('abort', giveUp);
-      const begin = (): Promise<string> => {
-        signal.removeEventListener('abort', giveUp);
-        return work();
-      };
-      limited(begin).then(resolve, reject);
-    });
   const find = async (tag: string): Promise<string | undefined> => {
     try {
       return (await engine.image(`${sampleRepository}:${tag}`)).id;
@@ -80,7 +86,7 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
       throw error;
     }
   };
-  const build = async (sample: SampleFolder, tag: string, shared: SharedBuild): Promise<string> => {
+  const build = async (sample: SampleFolder, tag: string, shared: BuildAudience): Promise<string> => {
     shared.signal.throwIfAborted();
     const found = await find(tag);
     if (found !== undefined) return found;
@@ -111,7 +117,7 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
     }
   };
   const begin = (sample: SampleFolder, tag: string): SharedBuild => {
-    const shared = createSharedBuild((own) => inTurn(own.signal, () => build(sample, tag, own)));
+    const shared = createSharedBuild(queue, (audience) => build(sample, tag, audience));
     running.set(tag, shared);
     const forget = (): void => {
       if (running.get(tag) === shared) running.delete(tag);
@@ -125,7 +131,7 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
   return {
     builtDigest,
     nameOf: (imageDigest) => `${sampleRepository}:${tagOf(imageDigest)}`,
-    async ensure(sample, progress = () => {}, signal) {
+    async ensure(sample, project, progress = () => {}, signal) {
       signal?.throwIfAborted();
       const tag = tagOf(sample.digests.image);
       const found = running.has(tag) ? undefined : await find(tag);
@@ -133,7 +139,7 @@ export function createSampleImages(deps: SampleImagesDeps): SampleImages {
         await manifests.of(found);
         return found;
       }
-      return (running.get(tag) ?? begin(sample, tag)).join(progress, signal);
+      return (running.get(tag) ?? begin(sample, tag)).join(project, progress, signal);
     },
   };
 }

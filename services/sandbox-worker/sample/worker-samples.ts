@@ -48,6 +48,8 @@ export function createWorkerSamples(config: WorkerConfig, deps: WorkerSamplesDep
     },
     admission,
     builds: config.ASSAY_IMAGE_BUILDS,
+    sharePercent: config.ASSAY_PROJECT_SHARE,
+    buildsPerProject: config.ASSAY_IMAGE_BUILDS_PER_PROJECT,
     buildMs: config.ASSAY_IMAGE_BUILD_SECONDS * 1_000,
     log,
   });

@@ -49,7 +49,7 @@ export function createSessionImages(deps: SessionImagesDeps): SessionImages {
         const message = `building the image of ${dataset}/${sampleId}, once`;
         records.put(project, sessionId, { type: 'building', message }).catch(() => {});
       };
-      await samples.images.ensure(await samples.cache.folder(contentDigest), tell, signal);
+      await samples.images.ensure(await samples.cache.folder(contentDigest), project, tell, signal);
       return undefined;
     } catch (error) {
       return error;

@@ -42,19 +42,19 @@ export function createSampleCalls({ samples, validate, progressLines }: SampleCa
   const told = <News extends BuildNews | ValidationNews>(work: (channel: NewsChannel<News>) => Promise<void>) =>
     tell(createNewsChannel<News>(progressLines), work);
   return {
-    buildSampleImage: ({ contentDigest }, { signal }) =>
+    buildSampleImage: ({ contentDigest, project }, { signal }) =>
       told(async (channel: NewsChannel<BuildNews>) => {
         const sample = await cache.folder(contentDigest);
         const report = (progress: BuildProgress) => channel.send({ case: 'progress', value: toProgress(progress) });
-        const imageId = await images.ensure(sample, report, signal);
+        const imageId = await images.ensure(sample, project, report, signal);
         const image = images.nameOf(sample.digests.image);
         channel.send({ case: 'built', value: create(BuiltImageSchema, { image, imageId }) });
       }),
-    validateSampleContent: ({ contentDigest, repetitions }, { signal }) =>
+    validateSampleContent: ({ contentDigest, repetitions, project }, { signal }) =>
       told(async (channel: NewsChannel<ValidationNews>) => {
         const sample = await cache.folder(contentDigest);
         const outcome = await validate({
-          ...{ sample, repetitions, signal },
+          ...{ sample, project, repetitions, signal },
           tell(news) {
             if (news.kind === 'grading') channel.send({ case: 'grading', value: toGrading(news.grading) });
             else channel.send({ case: 'progress', value: toProgress(news.progress) });

@@ -18,6 +18,8 @@ export interface CandidateSubmissionDeps {
   /** Where what was sealed is put. */
   readonly store: SubmissionStore;
   readonly limits: ContainerLimits;
+  /** Who waits for it: projects take turns. */
+  readonly project: string;
 }
 
 const commandSeconds = 300;
@@ -31,9 +33,9 @@ export async function makeSubmission(
   candidate: Candidate,
   signal: AbortSignal,
 ): Promise<StoredSubmission> {
-  const { engine, containers, store } = deps;
+  const { engine, containers, store, project } = deps;
   const image = await engine.image(imageId);
-  const order = { imageId: image.id, limits: deps.limits, verificationId: labelOf(candidate.name) };
+  const order = { imageId: image.id, limits: deps.limits, verificationId: labelOf(candidate.name), project };
   const container = await containers.create({ ...order, background: false });
   try {
     signal.throwIfAborted();
@@ -58,7 +60,7 @@ async function storedIn(store: SubmissionStore, digest: string): Promise<StoredS
 }
 
 async function sealContainer(
-  { engine, sealer, store }: CandidateSubmissionDeps,
+  { engine, sealer, store, project }: CandidateSubmissionDeps,
   container: GradingContainer,
   { sample }: SampleFolder,
 ): Promise<SealedSubmission> {
@@ -71,7 +73,7 @@ async function sealContainer(
     }
   };
   const rules = rulesOf(sample.environment.workdir, sample.verification);
-  const source = { containerId: container.id, whileStill };
+  const source = { containerId: container.id, project, whileStill };
   const sealed = await sealer.seal(source, rules, store, { whole: needsWhole(sample.verification) });
   if (sealed.kind === 'sealed') return sealed;
   throw new UnsubmittableCandidate(`cannot be submitted: ${sealed.finding.message}`);

@@ -1,10 +1,13 @@
+import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { runsInPlace } from '../../shared/sample/run-plan.ts';
 import type { Verdict } from '../../shared/verdict/outcome.ts';
 import type { ContainerLimits } from '../docker/engine.ts';
 import { createSemaphore } from '../docker/semaphore.ts';
 import type { Grader, StoredSubmission } from '../grading/grader.ts';
+import { createProjectLimit, projectSlots } from '../host/project-share.ts';
 import type { BuildProgress, SampleImages } from '../sample/sample-images.ts';
+import type { SubmissionStore } from '../submission/submission-store.ts';
 import { type Candidate, type CandidateName, candidatesOf, isAdversary } from './candidate.ts';
 import {
   CandidateError,
@@ -43,30 +46,77 @@ export type ValidationNews =
 
 export interface ValidationOrder {
   readonly sample: SampleFolder;
+  /** Who waits for it: projects take turns. */
+  readonly project: string;
   /** How often each candidate is graded; adversaries are graded once. */
   readonly repetitions: number;
   readonly signal: AbortSignal;
   tell(news: ValidationNews): void;
 }
 
-/** Grades submissions of which is known how they must be graded. Throws for failures of the infrastructure only. */
+/**
+ * Grades submissions of which is known how they must be graded. Throws for failures of the infrastructure, VALIDATION_QUOTA
+ * where the project has as many as it may have, and DEADLINE_EXCEEDED.
+ */
 export type Validator = (order: ValidationOrder) => Promise<ValidationOutcome>;
 
-export interface ValidatorDeps extends Omit<CandidateSubmissionDeps, 'limits'> {
+export interface ValidatorDeps extends Omit<CandidateSubmissionDeps, 'limits' | 'store' | 'project'> {
   readonly images: Pick<SampleImages, 'ensure'>;
   readonly grader: Grader;
   readonly defaultLimits: ContainerLimits;
+  /** A store for one validation: two may have a submission with the same digest, and each removes its own. */
+  readonly withStore: <T>(work: (store: SubmissionStore) => Promise<T>) => Promise<T>;
+  /** Validations at one time: their gradings stand beside those that somebody waits for. */
+  readonly slots: number;
+  /** Of them, the percentage that one project may hold; 100: all of them. */
+  readonly sharePercent: number;
+  /** Validations of one project, those that wait included. */
+  readonly perProject: number;
+  /** For one validation, from its turn on. */
+  readonly timeoutMs: number;
 }
 
-/** One validation at a time: its gradings stand beside those that somebody waits for. */
 export function createValidator(deps: ValidatorDeps): Validator {
-  const inTurn = createSemaphore(1);
-  return (order) => inTurn(() => validate(deps, order));
+  const inTurn = createSemaphore(deps.slots, () => projectSlots(deps.slots, deps.sharePercent));
+  const enter = createProjectLimit({
+    ...{ limit: deps.perProject, reason: 'VALIDATION_QUOTA', what: 'validations' },
+    setting: 'ASSAY_VALIDATIONS_PER_PROJECT',
+  });
+  return async (order) => {
+    const { sample, project, signal, tell } = order;
+    const leave = enter(project);
+    try {
+      const report = (progress: BuildProgress): void => tell({ kind: 'progress', progress });
+      // Before its turn: whoever waits for an image must not hold up other validations.
+      const image = await deps.images.ensure(sample, project, report, signal);
+      return await inTurn(() => inTime(deps, order, image), project, signal);
+    } finally {
+      leave();
+    }
+  };
 }
 
-async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<ValidationOutcome> {
-  const { sample, signal, tell } = order;
-  const image = await deps.images.ensure(sample, (progress) => tell({ kind: 'progress', progress }), signal);
+async function inTime(deps: ValidatorDeps, order: ValidationOrder, image: string): Promise<ValidationOutcome> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(tooLong(order, deps.timeoutMs)), deps.timeoutMs);
+  const signal = AbortSignal.any([order.signal, late.signal]);
+  try {
+    return await deps.withStore((store) => validate({ ...deps, store }, { ...order, signal }, image));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooLong({ sample: { sample } }: ValidationOrder, ms: number): DomainError {
+  const found = `validating ${sample.dataset}/${sample.id} took more than ${ms / 1_000} s`;
+  const message = `${found}; ask for fewer repetitions, or raise ASSAY_VALIDATION_SECONDS`;
+  return new DomainError('DEADLINE_EXCEEDED', message);
+}
+
+type ValidationDeps = ValidatorDeps & { readonly store: SubmissionStore };
+
+async function validate(deps: ValidationDeps, order: ValidationOrder, image: string): Promise<ValidationOutcome> {
+  const { sample, tell } = order;
   const problems = new Set<string>();
   const signatures = new Map<CandidateName, string[]>();
   const candidates = candidatesOf(sample);
@@ -76,7 +126,7 @@ async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<Va
   }
   if (sample.sample.oracle === undefined) problems.add('it has no oracle, so nothing shows that it can be solved');
   for (const candidate of candidates) {
-    const submission = await submissionOf(deps, sample, image, candidate, signal).catch((error: unknown) => {
+    const submission = await submissionOf(deps, order, image, candidate).catch((error: unknown) => {
       if (!(error instanceof CandidateError)) throw error;
       // What cannot even be submitted cannot pass; of one that could not be made nothing is known.
       if (isAdversary(candidate.name) && error instanceof UnsubmittableCandidate) return;
@@ -103,13 +153,12 @@ async function validate(deps: ValidatorDeps, order: ValidationOrder): Promise<Va
 }
 
 function submissionOf(
-  deps: ValidatorDeps,
-  folder: SampleFolder,
+  deps: ValidationDeps,
+  { sample, project, signal }: ValidationOrder,
   image: string,
   candidate: Candidate,
-  signal: AbortSignal,
 ): Promise<StoredSubmission> {
-  const { cpus, memory, disk, pids } = folder.sample.environment;
+  const { cpus, memory, disk, pids } = sample.sample.environment;
   const { defaultLimits } = deps;
   const limits = {
     cpus: cpus ?? defaultLimits.cpus,
@@ -117,12 +166,12 @@ function submissionOf(
     diskBytes: disk ?? defaultLimits.diskBytes,
     pids: pids ?? defaultLimits.pids,
   };
-  return makeSubmission({ ...deps, limits }, folder, image, candidate, signal);
+  return makeSubmission({ ...deps, limits, project }, sample, image, candidate, signal);
 }
 
 async function gradeOnce(
   grader: Grader,
-  { sample, signal }: ValidationOrder,
+  { sample, project, signal }: ValidationOrder,
   image: string,
   candidate: CandidateName,
   submission: StoredSubmission,
@@ -130,7 +179,10 @@ async function gradeOnce(
 ): Promise<{ grading: CandidateGrading; signature: string }> {
   const began = performance.now();
   const verificationId = labelOf(candidate);
-  const { judgement } = await grader.grade({ verificationId, sample, image, submission, signal, phase: () => {} });
+  const { judgement } = await grader.grade({
+    ...{ verificationId, project, sample, image, submission, signal },
+    phase: () => {},
+  });
   const { verdict, reasons, tests } = judgement;
   const failing = tests.filter(({ role, status }) => role !== 'sentinel_fail' && status !== 'passed');
   const grading = {

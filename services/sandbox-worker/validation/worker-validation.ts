@@ -1,6 +1,8 @@
-import { rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DomainError } from '../../shared/domain-error.ts';
+import type { WorkerConfig } from '../config.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import type { WorkerGradings } from '../grading/worker-gradings.ts';
 import type { SampleImages } from '../sample/sample-images.ts';
@@ -8,7 +10,7 @@ import type { Manifests } from '../submission/manifests.ts';
 import { createSealer } from '../submission/seal.ts';
 import { createLocalSubmissionStore } from '../submission/submission-store.ts';
 import type { SubmissionThreads } from '../submission/submission-threads.ts';
-import { createValidator, type Validator } from './validator.ts';
+import { createValidator, type Validator, type ValidatorDeps } from './validator.ts';
 
 export interface WorkerValidationDeps {
   readonly engine: Engine;
@@ -21,7 +23,7 @@ export interface WorkerValidationDeps {
 }
 
 /** What a validation submits stays on this worker, and is removed when it has been graded. */
-export function createWorkerValidation(deps: WorkerValidationDeps): Validator {
+export function createWorkerValidation(config: WorkerConfig, deps: WorkerValidationDeps): Validator {
   const { engine, images, manifests, threads, gradings, defaultLimits } = deps;
   if (gradings === undefined) {
     return async () => {
@@ -31,9 +33,23 @@ export function createWorkerValidation(deps: WorkerValidationDeps): Validator {
   const directory = join(deps.dataDirectory, 'validations');
   // Of a life that ended in the middle of a validation.
   rmSync(directory, { recursive: true, force: true });
-  const store = createLocalSubmissionStore(join(directory, 'submissions'));
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const withStore: ValidatorDeps['withStore'] = async (work) => {
+    const place = await mkdtemp(join(directory, 'submissions-'));
+    try {
+      return await work(createLocalSubmissionStore(place));
+    } finally {
+      await rm(place, { recursive: true, force: true });
+    }
+  };
   const stagingDirectory = join(directory, 'staging');
   const sealer = createSealer({ engine, manifests, threads, stagingDirectory });
   const { grader, containers } = gradings;
-  return createValidator({ engine, images, containers, sealer, store, grader, defaultLimits });
+  return createValidator({
+    ...{ engine, images, containers, sealer, withStore, grader, defaultLimits },
+    slots: config.ASSAY_VALIDATION_SLOTS,
+    sharePercent: config.ASSAY_PROJECT_SHARE,
+    perProject: config.ASSAY_VALIDATIONS_PER_PROJECT,
+    timeoutMs: config.ASSAY_VALIDATION_SECONDS * 1_000,
+  });
 }

@@ -9,6 +9,7 @@ import type { VerificationChange } from '../../shared/verification/verification-
 import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
 import type { Graded, Grader, GradingPhase, StoredSubmission } from '../grading/grader.ts';
 import { type InPlaceSession, SessionGone } from '../grading/in-place.ts';
+import type { SampleImages } from '../sample/sample-images.ts';
 import type { PausingGrading } from '../sandbox/grading-hold.ts';
 import type { LocalSubmission } from '../submission/submission-store.ts';
 import type { ProjectSubmissions } from './shared-submissions.ts';
@@ -19,7 +20,7 @@ export interface AttemptDeps {
   readonly results: ResultStore;
   readonly submissions: ProjectSubmissions;
   readonly samples: { folder(contentDigest: string): Promise<SampleFolder> };
-  readonly images: { ensure(sample: SampleFolder, progress?: undefined, signal?: AbortSignal): Promise<string> };
+  readonly images: Pick<SampleImages, 'ensure'>;
   readonly grader: Grader;
   /** The session of a verification with a run at SHARED. */
   readonly session?: (project: string, sessionId: string) => InPlaceSession;
@@ -97,7 +98,7 @@ export function createAttempt(deps: AttemptDeps, claim: string, pausing?: Pausin
     }
     signal.throwIfAborted();
     tell(record.project, verificationId, 'image');
-    const image = await deps.images.ensure(sample, undefined, signal);
+    const image = await deps.images.ensure(sample, record.project, undefined, signal);
     signal.throwIfAborted();
     const submissions = deps.submissions(record.project);
     const local: LocalSubmission[] = [];

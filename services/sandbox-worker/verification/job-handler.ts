@@ -5,6 +5,7 @@ import {
   type VerificationRecord,
 } from '../../../gen/assay/internal/v1/records_pb.js';
 import { VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { JobDelivery, JobSource } from '../../shared/store/job-queue.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
@@ -203,11 +204,13 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
     const message = describeFailure(error);
     log.warn({ verification_id: verificationId, attempts, err: error }, 'an attempt to grade failed');
     const hopeless = error instanceof SessionGone;
-    if (hopeless || attempts >= deps.attempts) {
+    // Its project's other builds come first: nothing was tried.
+    const waits = error instanceof DomainError && error.reason === 'BUILD_QUOTA';
+    if (hopeless || (!waits && attempts >= deps.attempts)) {
       return giveUp(delivery, record, hopeless ? message : `${attempts} attempts failed: ${message}`);
     }
-    await store.change(project, verificationId, { type: 'returned', claim, message, counts: true });
-    delivery.nak(Math.min(firstPauseMs * 2 ** (attempts - 1), longestPauseMs));
+    await store.change(project, verificationId, { type: 'returned', claim, message, counts: !waits });
+    delivery.nak(waits ? firstPauseMs * 10 : Math.min(firstPauseMs * 2 ** (attempts - 1), longestPauseMs));
   };
 
   return {

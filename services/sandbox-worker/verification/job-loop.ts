@@ -1,5 +1,6 @@
 import type { Logger } from '../../shared/log.ts';
 import type { JobSource } from '../../shared/store/job-queue.ts';
+import { projectSlots } from '../host/project-share.ts';
 import { decodeJob, type JobHandler } from './job-handler.ts';
 
 export interface JobLoopDeps {
@@ -103,10 +104,4 @@ export function startJobLoop({
       while (busy.size > 0) await Promise.allSettled(busy.keys());
     },
   };
-}
-
-/** The most slots that one project may hold: its share, and all but one at most. A single slot cannot be shared. */
-function projectSlots(slots: number, sharePercent: number): number {
-  if (sharePercent === 100 || slots === 1) return slots;
-  return Math.min(Math.max(Math.floor((slots * sharePercent) / 100), 1), slots - 1);
 }

@@ -64,7 +64,7 @@ export async function createWorkerVerifications(
   deps: WorkerVerificationsDeps,
 ): Promise<WorkerVerifications> {
   const { broker, engine, manifests, samples, sandboxes, records, dataDirectory, workerId, meter, log } = deps;
-  const threads = createSubmissionThreads(config.ASSAY_VERIFICATION_SLOTS + 1);
+  const threads = createSubmissionThreads(config.ASSAY_VERIFICATION_SLOTS + config.ASSAY_VALIDATION_SLOTS);
   const submissions = createSharedSubmissions({
     objects: await createNatsSubmissionObjects(broker, {
       keepMs: config.ASSAY_SUBMISSION_KEEP_SECONDS * 1_000,
@@ -109,7 +109,7 @@ export async function createWorkerVerifications(
     handler?.look(record);
   });
   const { images } = samples;
-  const validate = createWorkerValidation({ ...deps, images, threads, gradings });
+  const validate = createWorkerValidation(config, { ...deps, images, threads, gradings });
   /** What happened while nobody watched: before this process began, or without a broker. */
   const catchUp = async (): Promise<void> => {
     if (sandboxes.size === 0) return;

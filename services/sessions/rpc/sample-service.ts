@@ -61,11 +61,11 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
     },
     async *buildSample(request, context) {
       checkSampleName(request);
-      const { grader } = requireCaller(context);
+      const { grader, project } = requireCaller(context);
       const { folder } = findSample(await index.catalog(), request);
       const told = new Set<string>();
       try {
-        for await (const news of build(folder, context.signal)) {
+        for await (const news of build(folder, project, context.signal)) {
           if (grader || news.case !== 'progress') {
             yield { news };
             continue;
@@ -83,8 +83,9 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
     async *validateSample(request, context) {
       checkSampleName(request);
       const repetitions = checkRepetitions(request.repetitions);
+      const { project } = requireCaller(context);
       const { folder } = findSample(await index.catalog(), request);
-      for await (const news of validate(folder, repetitions, context.signal)) yield { news };
+      for await (const news of validate(folder, project, repetitions, context.signal)) yield { news };
     },
   };
 }

@@ -19,29 +19,30 @@ export interface SampleBuilderDeps {
 type News = BuildSampleResponse['news'];
 
 /** Has a sample's image made by every worker that takes sessions. The signal ends the wait, and a build that nobody else waits for. */
-export type SampleBuilder = (folder: SampleFolder, signal: AbortSignal) => AsyncGenerator<News, void>;
+export type SampleBuilder = (folder: SampleFolder, project: string, signal: AbortSignal) => AsyncGenerator<News, void>;
 
 export function createSampleBuilder({ workers, client, shelf }: SampleBuilderDeps): SampleBuilder {
   const build = async (
     { address, workerId }: WorkerRecord,
-    contentDigest: string,
+    request: { readonly contentDigest: string; readonly project: string },
     channel: Channel<News>,
     signal: AbortSignal,
   ): Promise<void> => {
-    const stream = await client.openStream(address, WorkerService.method.buildSampleImage, { contentDigest });
+    const stream = await client.openStream(address, WorkerService.method.buildSampleImage, request);
     for await (const message of readWorkerStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
       const { news } = fromBinary(BuildSampleImageResponseSchema, message);
       if (news.value !== undefined) await channel.send({ ...news, value: { ...news.value, workerId } } as News);
     }
   };
-  return async function* (folder, signal) {
+  return async function* (folder, project, signal) {
     const taking = workers.all().filter(({ record, reachable }) => reachable && !record.draining);
     if (taking.length === 0) throw new DomainError('NO_WORKER', 'no worker is there to build an image; start one');
     await shelf.provide(folder);
     const channel = createChannel<News>();
     const leaving = new AbortController();
     const either = AbortSignal.any([signal, leaving.signal]);
-    const builds = taking.map(({ record }) => build(record, folder.digests.content, channel, either));
+    const request = { contentDigest: folder.digests.content, project };
+    const builds = taking.map(({ record }) => build(record, request, channel, either));
     Promise.all(builds).then(
       () => channel.close(),
       (error: unknown) => channel.close(error),

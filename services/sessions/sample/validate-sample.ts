@@ -38,17 +38,18 @@ type News = ValidateSampleResponse['news'];
 /** Has a worker put a sample to the test, and keeps the outcome. The signal ends it. */
 export type SampleValidator = (
   folder: SampleFolder,
+  project: string,
   repetitions: number,
   signal: AbortSignal,
 ) => AsyncGenerator<News, void>;
 
 export function createSampleValidator(deps: SampleValidatorDeps): SampleValidator {
   const { workers, client, shelf, validations, nowMs } = deps;
-  return async function* (folder, repetitions, signal) {
+  return async function* (folder, project, repetitions, signal) {
     const { address, workerId } = graderOf(workers);
     const contentDigest = folder.digests.content;
     await shelf.provide(folder);
-    const request = { contentDigest, repetitions };
+    const request = { contentDigest, project, repetitions };
     const stream = await client.openStream(address, WorkerService.method.validateSampleContent, request);
     for await (const message of readWorkerStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
       const { news } = fromBinary(ValidateSampleContentResponseSchema, message);

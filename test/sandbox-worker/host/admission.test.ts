@@ -1,6 +1,12 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { expect, onTestFinished, test } from 'vitest';
 import { type AdmissionDeps, createAdmission } from '../../../services/sandbox-worker/host/admission.ts';
-import { readDiskRoom, readHostRoom } from '../../../services/sandbox-worker/host/host-room.ts';
+import { raisePidMax, readDiskRoom, readHostRoom } from '../../../services/sandbox-worker/host/host-room.ts';
+import { runDirectory } from '../../run.ts';
+
+const log = pino({ enabled: false });
 
 const limits = { cpus: 1, memoryBytes: 1_000, diskBytes: 2_000, pids: 100, project: 'alpha' };
 const host = { totalMemoryBytes: 10_000, freeMemoryBytes: 9_000, totalPids: 1_142, usedPids: 100 };
@@ -52,9 +58,17 @@ test.each([
 });
 
 test.each([
-  ['memory', { memoryBytes: 1_000 }, 'may use 14.65 KiB of memory together, and the last 4.88 KiB'],
-  ['processes', { pids: 100 }, 'may use 1500 processes together, and the last 500'],
-  ['disk', { diskBytes: 2_000 }, 'may use 29.3 KiB of disk together, and the last 9.77 KiB'],
+  [
+    'memory',
+    { memoryBytes: 1_000 },
+    'may use 14.65 KiB of memory together, and this one 1000 bytes; the worker has 4.88 KiB left',
+  ],
+  ['processes', { pids: 100 }, 'may use 1500 processes together, and this one 100; the worker has 500 left'],
+  [
+    'disk',
+    { diskBytes: 2_000 },
+    'may use 29.3 KiB of disk together, and this one 1.95 KiB; the worker has 9.77 KiB left',
+  ],
 ])('one project cannot be promised all %s: the rest is for others', (_, each, message) => {
   const none = { cpus: 1, memoryBytes: 0, diskBytes: 0, pids: 0 };
   const of = (project: string) => ({ ...none, ...each, project });
@@ -66,6 +80,21 @@ test.each([
   expect(admission({ promised: held(14) }).hasShareFor('alpha')).toBe(true);
   expect(admission({ promised: held(15) }).hasShareFor('alpha')).toBe(false);
   expect(admission({ promised: held(15) }).hasShareFor('beta')).toBe(true);
+});
+
+test('large sandboxes of one project together are within its share too', () => {
+  const large = { cpus: 1, memoryBytes: 0, diskBytes: 0, pids: 280, project: 'alpha' };
+  const strict = (count: number) =>
+    admission({
+      overcommit: { memory: 1, disk: 1, pids: 1 },
+      promised: () => Array.from({ length: count }, () => large),
+    });
+  expect(() => strict(1).checkSandbox(large)).not.toThrow();
+  expect(() => strict(2).checkSandbox(large)).toThrow(
+    expect.objectContaining({ message: expect.stringContaining('may use 560 processes together, and this one 280') }),
+  );
+  expect(() => strict(2).checkSandbox({ ...large, pids: 100 })).not.toThrow();
+  expect(() => strict(2).checkSandbox({ ...large, project: 'beta' })).not.toThrow();
 });
 
 test('the processes of the host are never promised to the last one: a part is for the host itself', () => {
@@ -124,4 +153,18 @@ test('this host has room, and a disk that nobody sees has no figures', () => {
   expect(usedPids).toBeLessThan(totalPids);
   expect(readDiskRoom('/')?.totalBytes).toBeGreaterThan(0);
   expect(readDiskRoom('/no/such/place')).toBeUndefined();
+});
+
+test('the host numbers as many processes as it can, and one that was told a number as high keeps it', () => {
+  const directory = mkdtempSync(join(runDirectory(), 'pid-max-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const file = join(directory, 'pid_max');
+  const raised = (found: string) => {
+    writeFileSync(file, found);
+    raisePidMax(log, file);
+    return readFileSync(file, 'utf8');
+  };
+  expect(raised('32768\n')).toBe('4194304');
+  expect(raised('4194304\n')).toBe('4194304\n');
+  expect(() => raisePidMax(log, '/no/such/file')).not.toThrow();
 });

@@ -61,6 +61,8 @@ function imagesWith(more: Partial<SampleImagesDeps> = {}) {
     directory,
     sources: defaultFetchOptions,
     builds: 2,
+    sharePercent: 100,
+    buildsPerProject: 100,
     buildMs: 120_000,
     log,
     ...more,
@@ -104,7 +106,9 @@ describe.concurrent("a sample's image", () => {
     const sample = await newSample({ setup: 'echo made > built; echo "set up by $(id -un)"' });
     const { images, manifests, manifestDirectory, directory } = imagesWith();
     const heard: BuildProgress[][] = [[], []];
-    const [first, second] = await Promise.all(heard.map((lines) => images.ensure(sample, (news) => lines.push(news))));
+    const [first, second] = await Promise.all(
+      heard.map((lines) => images.ensure(sample, 'alpha', (news) => lines.push(news))),
+    );
     expect(first).toMatch(/^sha256:[0-9a-f]{64}$/);
     expect(second).toBe(first);
     expect(heard[0]).toEqual(heard[1]);
@@ -114,7 +118,7 @@ describe.concurrent("a sample's image", () => {
     expect(readdirSync(join(directory, 'work'))).toEqual([]);
     expect(await builtHere(new Set([sample.digests.image]))).toHaveLength(1);
     const later: BuildProgress[] = [];
-    expect(await imagesWith({ manifests }).images.ensure(sample, (news) => later.push(news))).toBe(first);
+    expect(await imagesWith({ manifests }).images.ensure(sample, 'alpha', (news) => later.push(news))).toBe(first);
     expect(later).toEqual([]);
     const said = await inContainer(
       first ?? '',
@@ -131,7 +135,7 @@ describe.concurrent("a sample's image", () => {
       'ARG ASSAY_BASE\nFROM $ASSAY_BASE\nUSER root\nLABEL dev.assay.ready=0\nCOPY note /note\nRUN userdel agent; echo ok\n';
     const sample = await newSample({ setup: 'id -un > who', workdir: '/srv/code' }, dockerfile);
     const lines: BuildProgress[] = [];
-    const id = await imagesWith({ manifests: unread }).images.ensure(sample, (news) => lines.push(news));
+    const id = await imagesWith({ manifests: unread }).images.ensure(sample, 'alpha', (news) => lines.push(news));
     expect(lines).toContainEqual({ step: 'environment', line: 'ok' });
     expect(await engine.image(id)).toMatchObject({ id, workingDirectory: '/srv/code' });
     expect(await inContainer(id, 'cat /note /srv/code/who /srv/code/unique')).toBe(
@@ -144,7 +148,7 @@ describe.concurrent("a sample's image", () => {
     ['nobody', { user: 'nobody-here' }],
   ])('is not built where its user is %s, and says what uid 1000 is called', async (_, environment) => {
     const sample = await newSample(environment);
-    await expect(imagesWith({ manifests: unread }).images.ensure(sample)).rejects.toMatchObject({
+    await expect(imagesWith({ manifests: unread }).images.ensure(sample, 'alpha')).rejects.toMatchObject({
       reason: 'IMAGE_BUILD_FAILED',
       message: expect.stringContaining(
         `environment.user: found ${environment.user}, and uid 1000, which sessions run as, is agent`,
@@ -159,7 +163,7 @@ describe.concurrent("a sample's image", () => {
     );
     const { images, directory } = imagesWith();
     const lines: BuildProgress[] = [];
-    const failure = images.ensure(sample, (news) => lines.push(news));
+    const failure = images.ensure(sample, 'alpha', (news) => lines.push(news));
     await expect(failure).rejects.toMatchObject({
       reason: 'IMAGE_BUILD_FAILED',
       message: expect.stringMatching(/returned a non-zero code: 3(.|\n)*the reason/),
@@ -179,7 +183,7 @@ describe.concurrent("a sample's image", () => {
       lines.push(news);
       if (news.line === 'running') running.resolve();
     };
-    const waits = [one, two].map(({ signal }) => images.ensure(sample, hear, signal));
+    const waits = [one, two].map(({ signal }) => images.ensure(sample, 'alpha', hear, signal));
     const outcomes = Promise.allSettled(waits);
     await running.promise;
     one.abort(new Error('first left'));
@@ -193,7 +197,7 @@ describe.concurrent("a sample's image", () => {
 
   test('whose build takes too long is not built', async () => {
     const sample = await newSample({ setup: 'sleep 600' });
-    await expect(imagesWith({ buildMs: 1_000 }).images.ensure(sample)).rejects.toMatchObject({
+    await expect(imagesWith({ buildMs: 1_000 }).images.ensure(sample, 'alpha')).rejects.toMatchObject({
       reason: 'IMAGE_BUILD_FAILED',
       message: expect.stringContaining('more than 1 s'),
     });

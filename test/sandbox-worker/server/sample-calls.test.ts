@@ -13,7 +13,7 @@ async function newsOf(
   const begun = Promise.withResolvers<void>();
   const images = {
     nameOf: () => 'image',
-    async ensure(_: unknown, tell: (news: BuildProgress) => void) {
+    async ensure(_sample: unknown, _project: string, tell: (news: BuildProgress) => void) {
       tell({ step: 'fetching', line: 'first' });
       await begun.promise;
       for (const each of printed) tell(each);

@@ -19,11 +19,15 @@ afterAll(async () => {
 async function validate({ folder, image }: Small) {
   const images = { ensure: async () => image };
   const defaultLimits = { cpus: 1, memoryBytes: 256 * mebibyte, diskBytes: 128 * mebibyte, pids: 64 };
-  const validator = createValidator({ engine, containers, sealer, store, grader, images, defaultLimits });
+  const validator = createValidator({
+    ...{ engine, containers, sealer, grader, images, defaultLimits },
+    ...{ slots: 1, sharePercent: 75, perProject: 1, timeoutMs: 120_000 },
+    withStore: (work) => work(store),
+  });
   const gradings: CandidateGrading[] = [];
   const { signal } = new AbortController();
   const outcome = await validator({
-    ...{ sample: folder, repetitions: 1, signal },
+    ...{ sample: folder, project: 'alpha', repetitions: 1, signal },
     tell: (news) => news.kind === 'grading' && void gradings.push(news.grading),
   });
   return { ...outcome, graded: gradings.map(({ candidate }) => candidate) };

@@ -4,6 +4,7 @@ import { VerificationJobSchema } from '../../../gen/assay/internal/v1/records_pb
 import { Verdict, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
 import type { GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
 import { SessionGone } from '../../../services/sandbox-worker/grading/in-place.ts';
+import { DomainError } from '../../../services/shared/domain-error.ts';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
 import { createNatsJobQueue, createNatsJobSource } from '../../../services/shared/store/nats-job-queue.ts';
 import { createNatsResultReader } from '../../../services/shared/store/nats-result-store.ts';
@@ -143,6 +144,22 @@ describe('a job', () => {
       attempts: 3,
       message: '',
     });
+    await queueIsEmpty();
+  });
+
+  test('whose image has to wait for other builds of its project comes again, and that is no attempt', async () => {
+    let times = 0;
+    await start(
+      async () => {
+        times += 1;
+        if (times <= 2) throw new DomainError('BUILD_QUOTA', 'the project has as many images as it may have');
+        return graded();
+      },
+      { attempts: 1 },
+    );
+    await queue(broker, 'p', id);
+    expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
+    expect(times).toBe(3);
     await queueIsEmpty();
   });
 

@@ -42,7 +42,7 @@ test('no more is taken from the workers than the caller takes', async () => {
   const { build, printed } = builderWith(['a', 'b'], 1_000);
   const taken = { a: 0, b: 0 };
   let ahead = 0;
-  for await (const news of build(folder, new AbortController().signal)) {
+  for await (const news of build(folder, 'alpha', new AbortController().signal)) {
     if (news.case !== 'progress') continue;
     const worker = news.value.workerId as 'a' | 'b';
     expect(news.value.line).toBe(`${taken[worker]}`);
@@ -57,6 +57,6 @@ test('no more is taken from the workers than the caller takes', async () => {
 
 test('a caller that leaves ends the reading of all workers', async () => {
   const { build, printed } = builderWith(['a', 'b', 'c'], 1_000);
-  for await (const _ of build(folder, new AbortController().signal)) break;
+  for await (const _ of build(folder, 'alpha', new AbortController().signal)) break;
   for (const lines of printed.values()) expect(lines).toBeLessThan(100);
 });

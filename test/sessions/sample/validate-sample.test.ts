@@ -23,7 +23,9 @@ async function asked(...workers: KnownWorker[]): Promise<string> {
     validations: { get: async () => undefined, put: async () => {} },
     nowMs: () => 0,
   });
-  const said = await Array.fromAsync(validate(folder, 1, new AbortController().signal)).catch((error) => error);
+  const said = await Array.fromAsync(validate(folder, 'alpha', 1, new AbortController().signal)).catch(
+    (error) => error,
+  );
   return (said as Error).message;
 }
 

@@ -470,6 +470,13 @@ export declare type BuildSampleImageRequest = Message<"assay.internal.v1.BuildSa
    * @generated from field: string content_digest = 1;
    */
   contentDigest: string;
+
+  /**
+   * The project that asks for it.
+   *
+   * @generated from field: string project = 2;
+   */
+  project: string;
 };
 
 /**
@@ -615,6 +622,13 @@ export declare type ValidateSampleContentRequest = Message<"assay.internal.v1.Va
    * @generated from field: uint32 repetitions = 2;
    */
   repetitions: number;
+
+  /**
+   * The project that asks for it.
+   *
+   * @generated from field: string project = 3;
+   */
+  project: string;
 };
 
 /**
