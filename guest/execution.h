@@ -20,7 +20,7 @@ enum {
 };
 
 enum failed_step { STEP_PIPES = 1, STEP_FORK, STEP_DIRECTORY, STEP_USER, STEP_EXEC, STEP_TABLE, STEP_NO_SHELL, STEP_BUSY,
-                   STEP_SPARE };
+                   STEP_SPARE, STEP_ENDED, STEP_SILENT };
 
 /* In EXIT: the shell ended with the execution; the guest ended it because it reported nothing any more. */
 enum end_flags { END_SHELL = 1, END_SILENT = 2 };

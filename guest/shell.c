@@ -381,8 +381,8 @@ bool shell_reaped(pid_t pid, int status)
 	shell_watch_nothing(s);
 	if (s->phase == SHELL_OPEN)
 		reopen(s);
-	else if (s->phase != SHELL_FAILED && s->phase != SHELL_CLOSED)
-		give_up(s, STEP_EXEC, ENOEXEC);
+	else if (s->phase != SHELL_FAILED && s->phase != SHELL_CLOSED) /* one that had ended before it was killed ended by itself */
+		give_up(s, s->silenced && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? STEP_SILENT : STEP_ENDED, (uint32_t)status);
 	return true;
 }
 

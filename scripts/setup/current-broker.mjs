@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { installPackages } from './apt.mjs';
 import { SetupFailure } from './failure.mjs';
@@ -12,7 +12,7 @@ import { step } from './progress.mjs';
 const brokerVersion = 'v2.15.2';
 /** From this version on Go fetches the toolchain that a module asks for by itself. */
 const oldestGo = [1, 21];
-/** For machines without one. A Go toolchain is a module too, so the module proxy has it. */
+/** For machines whose Go is older. A Go toolchain is a module too, so any Go can fetch it. */
 const goVersion = 'go1.26.8';
 const goDigests = {
   x64: ['amd64', '30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7'],
@@ -37,12 +37,12 @@ async function build(parent, path, detail) {
   const output = join(directory, 'output');
   try {
     const own = await machineGo();
-    const go = own ?? (await fetchGo(directory, detail));
-    // With a Go of the machine its caches serve; otherwise nothing of Go stays.
-    const caches = own
+    // With a current Go of the machine its caches serve; otherwise nothing of what is fetched stays.
+    const caches = own.isCurrent
       ? {}
       : { GOPATH: join(directory, 'path'), GOCACHE: join(directory, 'cache'), GOTOOLCHAIN: 'local' };
     const env = { ...caches, GOBIN: output, GOFLAGS: '-modcacherw', CGO_ENABLED: '0' };
+    const go = own.isCurrent ? own.path : await fetchToolchain(own.path, env, detail);
     await run(go, ['install', `github.com/nats-io/nats-server/v2@${brokerVersion}`], { env, onLine: detail });
     renameSync(output, join(path, '..'));
   } catch (error) {
@@ -55,37 +55,30 @@ async function build(parent, path, detail) {
   }
 }
 
+/** The machine's Go; its package is installed where there is none. */
 async function machineGo() {
-  const go = findProgram('go') ?? ['/usr/local/go/bin/go', '/usr/lib/go/bin/go'].find((known) => existsSync(known));
-  if (!go) return undefined;
-  const [, major, minor] = /go(\d+)\.(\d+)/.exec(await run(go, ['version'])) ?? [];
+  if (!findGo()) await installPackages(['golang-go'], `The tests need Go to build nats-server ${brokerVersion}`);
+  const path = findGo();
+  if (!path) throw new SetupFailure('found no Go after golang-go was installed', 'apt-get install golang-go');
+  const [, major, minor] = /go(\d+)\.(\d+)/.exec(await run(path, ['version'])) ?? [];
   const [oldestMajor, oldestMinor] = oldestGo;
-  return Number(major) > oldestMajor || Number(minor) >= oldestMinor ? go : undefined;
+  return { path, isCurrent: Number(major) > oldestMajor || Number(minor) >= oldestMinor };
 }
 
-/** Fetches a Go toolchain into the directory, and resolves to its `go`. */
-async function fetchGo(directory, detail) {
+function findGo() {
+  return findProgram('go') ?? ['/usr/local/go/bin/go', '/usr/lib/go/bin/go'].find((known) => existsSync(known));
+}
+
+/** Has an older Go fetch a toolchain into its GOPATH, by its module proxy. Resolves to the toolchain's `go`. */
+async function fetchToolchain(go, env, detail) {
   const [arch, digest] = goDigests[process.arch] ?? [];
   if (!arch)
     throw new SetupFailure(`no Go toolchain is known for ${process.arch}: install Go ${oldestGo.join('.')} or newer`);
-  if (!findProgram('unzip')) await installPackages(['unzip'], 'The tests need Go, which comes as a zip archive');
-  const proxy = (process.env.GOPROXY ?? '').split(/[,|]/).find((entry) => /^https?:/.test(entry));
-  if (!proxy) {
-    const needed = `Go ${oldestGo.join('.')} or newer, or GOPROXY with the address of a Go module proxy to fetch it from`;
-    throw new SetupFailure(`found no Go, and GOPROXY names no module proxy: expected ${needed}`);
-  }
-  const name = `v0.0.1-${goVersion}.linux-${arch}`;
-  const url = `${proxy}/golang.org/toolchain/@v/${name}.zip`;
   detail(`fetching ${goVersion}`);
-  const response = await fetch(url);
-  if (!response.ok) throw new SetupFailure(`${new URL(url).host} answered ${response.status} for ${goVersion}`);
-  const bytes = Buffer.from(await response.arrayBuffer());
-  const found = createHash('sha256').update(bytes).digest('hex');
+  const module = `golang.org/toolchain@v0.0.1-${goVersion}.linux-${arch}`;
+  const { Zip: archive, Dir: root } = JSON.parse(await run(go, ['mod', 'download', '-json', module], { env }));
+  const found = createHash('sha256').update(readFileSync(archive)).digest('hex');
   if (found !== digest) throw new SetupFailure(`${goVersion} has the digest ${found}, expected ${digest}`);
-  const archive = join(directory, 'go.zip');
-  writeFileSync(archive, bytes);
-  await run('unzip', ['-q', archive, '-d', directory]);
-  const root = join(directory, `golang.org/toolchain@${name}`);
   // The archive of a module has no modes.
   await run('chmod', ['-R', '+x', join(root, 'bin'), join(root, 'pkg', 'tool')]);
   return join(root, 'bin', 'go');

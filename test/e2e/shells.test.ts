@@ -78,6 +78,18 @@ describe('opening a shell', () => {
     expect(await text(shell, 'echo open')).toBe('open\n');
   });
 
+  test.each([
+    ['exit 3', 'its program ended with exit code 3 before it took commands', { exit_code: '3' }],
+    ['kill -TERM $$', 'its program was ended by SIGTERM before it took commands', { signal: 'SIGTERM' }],
+  ])('says what became of a program that does: %s', async (line, message, metadata) => {
+    await session.run(`printf '#!/bin/sh\\n%s\\n' '${line}' >/tmp/bash && chmod +x /tmp/bash`);
+    await expect(session.openShell({ program: ['/tmp/bash'] })).rejects.toMatchObject({
+      reason: 'PROGRAM_NOT_STARTED',
+      message: expect.stringContaining(message),
+      metadata,
+    });
+  });
+
   test('refuses what is no shell', async () => {
     await expect(session.openShell({ program: ['python3'] })).rejects.toMatchObject({
       reason: 'INVALID_FIELD',

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
 import { getPage } from '../http-page.ts';
+import { openHttp1 } from './raw-call.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
 
@@ -180,6 +181,78 @@ describe('malformed clients', () => {
     await send(bytes(), true);
     const health = createClient(Health, service.transport(undefined));
     expect((await health.check({})).status).toBe(Status.SERVING);
+  });
+});
+
+describe('a request that is no HTTP/1.1', () => {
+  const call = 'POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n';
+  const rows: [string, string, string][] = [
+    ['a 0x7f in a header', `${call}x-mine: a\x7fb\r\n\r\n`, 'HTTP/1.1 400 Bad Request'],
+    ['a control character in a header', `${call}x-mine: a\x01b\r\n\r\n`, 'HTTP/1.1 400 Bad Request'],
+    ['a space in the name of a header', `${call}x mine: a\r\n\r\n`, 'HTTP/1.1 400 Bad Request'],
+    [
+      'headers without an end',
+      `${call}x-mine: ${'a'.repeat(200_000)}\r\n\r\n`,
+      'HTTP/1.1 431 Request Header Fields Too Large',
+    ],
+  ];
+  test.each(rows)('for %s, is told so, and its connection is closed', async (_title, bytes, status) => {
+    const { socket, closed } = await openHttp1(service.port);
+    socket.write(bytes, 'latin1');
+    const [head = '', body] = (await closed).split('\r\n\r\n');
+    expect(head.split('\r\n')[0]).toBe(status);
+    expect(head).toContain('connection: close');
+    expect(body).toContain('the request cannot be read: Parse Error: ');
+  });
+
+  test('cuts the connection off where an earlier request has no whole answer', async () => {
+    const { socket, closed } = await openHttp1(service.port);
+    socket.write(`POST /assay.v1.ServerService/GetServerInfo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n`);
+    socket.write('{}');
+    socket.write(`       ${call}x-mine: a\x7fb\r\n\r\n`, 'latin1');
+    expect((await closed).match(/HTTP\/1\.1/g)?.length ?? 0).toBeLessThan(2);
+  });
+
+  test('costs a call over HTTP/2 only that header', async () => {
+    // Node's client would not send it: HPACK, a literal name and a literal value.
+    const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
+      const head = Buffer.alloc(9);
+      head.writeUIntBE(payload.length, 0, 3);
+      head.writeUInt8(type, 3);
+      head.writeUInt8(flags, 4);
+      head.writeUInt32BE(stream, 5);
+      return Buffer.concat([head, payload]);
+    };
+    const literal = (name: string, value: string): Buffer =>
+      Buffer.concat([
+        Buffer.from([0, name.length]),
+        Buffer.from(name),
+        Buffer.from([value.length]),
+        Buffer.from(value),
+      ]);
+    const headers = [
+      literal(':method', 'GET'),
+      literal(':path', '/livez'),
+      literal(':scheme', 'http'),
+      literal(':authority', 'x'),
+      literal('x-mine', 'a\x7fb'),
+    ];
+    const [settings, request, endOfBoth] = [4, 1, 5];
+    const socket = connect(service.port, '127.0.0.1');
+    const answered = new Promise<string>((resolve) => {
+      let said = '';
+      socket.setEncoding('latin1').on('data', (text: string) => {
+        said += text;
+        if (said.includes('ok')) resolve(said);
+      });
+      socket.once('close', () => resolve(said));
+    });
+    socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+    socket.write(
+      Buffer.concat([frame(settings, 0, 0, Buffer.alloc(0)), frame(request, endOfBoth, 1, Buffer.concat(headers))]),
+    );
+    expect(await answered).toContain('ok');
+    socket.destroy();
   });
 });
 

@@ -52,6 +52,22 @@ describe('a request that cannot be read is refused with INVALID_FIELD and a requ
     ['an unknown field over a Connect stream', 'ttll', streamed, type('application/connect+json'), grpcFrame(json)],
     ['an unknown field over gRPC', 'ttll', unary, type('application/grpc+json', { te: 'trailers' }), grpcFrame(json)],
     ['an unknown field over gRPC-Web', 'ttll', unary, type('application/grpc-web+json'), grpcFrame(json)],
+    ['a duration that is none over Connect', 'ttl', unary, type('application/json'), Buffer.from('{"ttl":"abc"}')],
+    [
+      'a duration that is none over a Connect stream',
+      'timeout',
+      streamed,
+      type('application/connect+json'),
+      grpcFrame(Buffer.from('{"timeout":"abc"}')),
+    ],
+    [
+      'a value below another one',
+      'limits.disk_bytes',
+      unary,
+      type('application/json'),
+      Buffer.from('{"limits":{"diskBytes":"x"}}'),
+    ],
+    ['an unknown mode', 'network.mode', unary, type('application/json'), Buffer.from('{"network":{"mode":"NO"}}')],
     ['half a message over a Connect stream', 'request', streamed, type('application/connect+proto'), half],
     ['half a message over gRPC-Web', 'request', unary, type('application/grpc-web+proto'), half],
   ];
@@ -93,6 +109,13 @@ describe('a request that is compressed is refused with COMPRESSION_NOT_OFFERED a
     expect(told).toContain('x-request-id');
     expect(told).toMatch(/unimplemented|grpc-status"?: ?"?12/);
     expect(told).toContain('expected none');
+  });
+});
+
+test('a duration that is none is quoted, with the form of one', async () => {
+  const told = await answerTo(unary, { 'content-type': 'application/json' }, Buffer.from('{"idleTimeout":"abc"}'));
+  expect(JSON.parse(told.slice(told.indexOf('{"code"')))).toMatchObject({
+    message: 'idle_timeout: found "abc"; expected seconds as text, such as "60s"',
   });
 });
 

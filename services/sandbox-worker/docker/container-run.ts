@@ -4,19 +4,14 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { containerOptions } from './container-options.ts';
 import { removeContainer } from './container-removal.ts';
-import { grader } from './container-users.ts';
 import type { DiskLimit, PreparedDisk } from './disk-limit.ts';
 import type { ContainerFiles, ContainerSpec, RunningContainer } from './engine.ts';
 import { engineFailed, saidBy, statusOf } from './engine-failure.ts';
+import { copyForFork } from './fork-copy.ts';
 import { type HostIds, writeIdMaps } from './host-ids.ts';
-import { type CopyProblem, copyLayer } from './layer-copy.ts';
 import { layerDirectory } from './layer-directory.ts';
 import { showLayer } from './layer-view.ts';
 import { writeNameFiles } from './name-files.ts';
-import { removeFilesOf } from './user-files.ts';
-
-/** The source of a fork stands still while its files are copied. */
-const longestForkMs = 120_000;
 
 interface RunDeps {
   readonly docker: Docker;
@@ -162,39 +157,8 @@ async function copyFiles(docker: Docker, files: ContainerFiles | undefined, laye
       const message = 'this worker cannot fork sessions: it needs root on the host of an overlay2 engine';
       throw new DomainError('ENGINE_FAILED', message);
     }
-    const { signal } = files;
-    await copyLayer(join(source, 'diff'), join(layer, 'diff'), {
-      longestMs: longestForkMs,
-      signal,
-      refused: unforkable,
-    });
-    // Tests that run in the source at this moment are none of the fork's business.
-    await removeFilesOf(grader.uid, join(layer, 'diff'), {
-      longestMs: longestForkMs,
-      signal,
-      late: () => unforkable('TOO_SLOW'),
-    });
+    await copyForFork(join(source, 'diff'), join(layer, 'diff'), files.signal);
   });
-}
-
-function unforkable(problem: CopyProblem): DomainError {
-  switch (problem) {
-    case 'NO_SPACE': {
-      const message = "limits.disk_bytes: the source's files do not fit into the fork's disk; ask for a larger one";
-      return new DomainError('LIMIT_EXCEEDED', message, { field: 'limits.disk_bytes' });
-    }
-    case 'PATH_TOO_LONG': {
-      const message = 'the source has directories so deep that a path is longer than the 4096 bytes that can be copied';
-      return new DomainError('LIMIT_EXCEEDED', `${message}; remove or flatten them, then fork again`);
-    }
-    case 'TOO_SLOW': {
-      const message = `the source's files could not be copied within ${longestForkMs / 1_000} s`;
-      return new DomainError(
-        'LIMIT_EXCEEDED',
-        `${message}; remove what the fork does not need, such as caches, then fork again`,
-      );
-    }
-  }
 }
 
 async function removeQuietly({ docker, disk, log }: RunDeps, container: string): Promise<void> {

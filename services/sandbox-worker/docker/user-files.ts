@@ -6,7 +6,7 @@ const saidCharacters = 2_000;
 const expected = /: (No such file or directory|Directory not empty|Not a directory|Too many levels of symbolic links)$/;
 
 export interface RemovalOptions {
-  /** A removal that takes longer than this is given up, */
+  /** A removal that takes longer than this is given up; one that has no time at all is not begun, */
   readonly longestMs: number;
   /** with this error. */
   readonly late: () => Error;
@@ -21,6 +21,7 @@ export interface RemovalOptions {
  */
 export async function removeFilesOf(uid: number, directory: string, options?: RemovalOptions): Promise<void> {
   options?.signal.throwIfAborted();
+  if (options !== undefined && options.longestMs <= 0) throw options.late();
   const end = await endOfProgram('find', [directory, '-xdev', '-uid', String(uid), '-delete'], {
     ...(options === undefined ? {} : { timeoutMs: options.longestMs, signal: options.signal }),
   });

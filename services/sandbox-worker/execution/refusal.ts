@@ -1,5 +1,8 @@
+import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
 import { DomainError } from '../../shared/domain-error.ts';
+import { failedStep } from '../guest/frame.ts';
+import { endOf } from './result.ts';
 
 const steps: Readonly<Record<number, string>> = {
   1: 'its pipes could not be made',
@@ -33,6 +36,31 @@ export function refusalOf(step: number, errno: number, leftBehind: readonly stri
   const reason = step === 6 || step === 2 ? 'EXECUTION_QUOTA' : 'PROGRAM_NOT_STARTED';
   const left = name === 'EAGAIN' || name === 'ENOMEM' ? hintAt(leftBehind) : '';
   return new DomainError(reason, `nothing was run: ${what}${why}${left}`, { step: String(step), errno: name });
+}
+
+/** Why a shell could not be opened, from the guest's FAILED frame: errno, or how its program ended. */
+export function shellRefusalOf(step: number, errnoOrStatus: number): DomainError {
+  if (step === failedStep.shellEnded || step === failedStep.shellSilent) return notAShell(step, errnoOrStatus);
+  const { reason, message, metadata } = refusalOf(step, errnoOrStatus);
+  return new DomainError(reason, `the shell could not be opened; ${message}`, metadata);
+}
+
+function notAShell(step: number, status: number): DomainError {
+  const end = endOf(status);
+  const [how, found] =
+    'exitCode' in end
+      ? [`ended with exit code ${end.exitCode}`, { exit_code: String(end.exitCode) }]
+      : [`was ended by ${signalName(end.signal)}`, { signal: signalName(end.signal) }];
+  const what = step === failedStep.shellSilent ? 'took no commands and was killed' : `${how} before it took commands`;
+  const message = `the shell could not be opened; its program ${what}: expected a shell that reads commands from its standard input`;
+  return new DomainError('PROGRAM_NOT_STARTED', `${message}; run the program by Execute to see what it prints`, {
+    step: String(step),
+    ...found,
+  });
+}
+
+function signalName(signal: number): string {
+  return Object.entries(constants.signals).find(([, number]) => number === signal)?.[0] ?? `signal ${signal}`;
 }
 
 function hintAt(leftBehind: readonly string[]): string {

@@ -307,7 +307,7 @@ export function inputEnd(number: bigint, offset: number): Buffer {
 }
 
 /** Where a start went wrong, as far as it matters to anybody but people. */
-export const failedStep = { noShell: 7, shellBusy: 8, preparedGone: 9 } as const;
+export const failedStep = { noShell: 7, shellBusy: 8, preparedGone: 9, shellEnded: 10, shellSilent: 11 } as const;
 
 /** Whom a signal reaches. */
 export const signalScope = { program: 1, group: 2, execution: 3 } as const;

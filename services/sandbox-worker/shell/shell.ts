@@ -6,7 +6,7 @@ import { encodeSent } from '../execution/command-record.ts';
 import type { Doom, DoomReason } from '../execution/doom.ts';
 import type { Execution } from '../execution/execution.ts';
 import type { Journal } from '../execution/journal.ts';
-import { refusalOf } from '../execution/refusal.ts';
+import { shellRefusalOf } from '../execution/refusal.ts';
 import { type KillsAround, killsAround, type Usage } from '../execution/result.ts';
 import type { Seat } from '../execution/seat.ts';
 import type { FailureBoundary } from '../failure-boundary.ts';
@@ -206,9 +206,7 @@ export class Shell implements Seat {
     this.told = true;
     this.presence = 'absent';
     this.host.send(forget(this.number));
-    const refusal = refusalOf(step, errno);
-    const message = `the shell could not be opened; ${refusal.message}`;
-    const error = new DomainError(refusal.reason, message, refusal.metadata);
+    const error = shellRefusalOf(step, errno);
     if (this.opened === 0) {
       this.neverOpen(error);
       return;

@@ -4,6 +4,7 @@ import { callerKey } from '../auth/caller.ts';
 import { type CallLimits, callTimeout } from './call-limits.ts';
 import { type GatedCall, gatedCallKey } from './gated-call.ts';
 import { traceparentKey } from './trace.ts';
+import { unreadableMessage } from './unreadable-request.ts';
 
 /** How long a stream whose call is over may take to say how it ended. */
 const parkedMs = 1_000;
@@ -15,6 +16,8 @@ export function createCallInterceptor(callLimits: CallLimits, shares: WorkShares
     if (call === undefined) throw new ConnectError('a call that passed no gate', Code.Internal);
     call.hear();
     const { record } = call;
+    const refuse = (error: unknown): ConnectError =>
+      call.refuse(call.signal.aborted ? call.signal.reason : (unreadableMessage(error, request.method) ?? error));
     const caller = await call.admitted;
     request.contextValues.set(callerKey, caller);
     if (record.traceparent !== undefined) request.contextValues.set(traceparentKey, record.traceparent);
@@ -26,11 +29,11 @@ export function createCallInterceptor(callLimits: CallLimits, shares: WorkShares
         ? next(request)
         : within(callLimits(request.method), call, () => next(request)));
       response.header.set('x-request-id', record.requestId);
-      if (response.stream) return { ...response, message: observed(response, request.signal, call) };
+      if (response.stream) return { ...response, message: observed(response, request.signal, call, refuse) };
       call.finish(undefined);
       return response;
     } catch (error) {
-      throw call.refuse(call.signal.aborted ? call.signal.reason : error);
+      throw refuse(error);
     }
   };
 }
@@ -54,6 +57,7 @@ async function* observed(
   response: StreamResponse,
   signal: AbortSignal,
   call: GatedCall,
+  refuse: (error: unknown) => ConnectError,
 ): StreamResponse['message'] & AsyncGenerator {
   // A peer that vanishes may leave this generator parked for ever: its place is given back from the signal.
   const abort = (): void => {
@@ -64,7 +68,7 @@ async function* observed(
     yield* response.message;
     call.finish(undefined);
   } catch (error) {
-    throw call.refuse(call.signal.aborted ? call.signal.reason : error);
+    throw refuse(error);
   } finally {
     signal.removeEventListener('abort', abort);
     call.finish(Code.Canceled);

@@ -6,7 +6,6 @@ import { fromConnectError, toConnectError } from '../../shared/rpc-error.ts';
 import type { Tracing } from '../../shared/tracing.ts';
 import type { Metrics } from '../metrics.ts';
 import { goneClient, isGoneClient } from './gone-client.ts';
-import { unreadableMessage } from './unreadable-request.ts';
 
 /** The life of one call in logs and metrics, whichever way it came in. */
 export interface CallRecord {
@@ -90,8 +89,6 @@ export function codeWord(code: Code): string {
 /** The framework's own errors get a reason like every other error. */
 function typed(error: unknown): unknown {
   if (isGoneClient(error)) return goneClient();
-  const unreadable = unreadableMessage(error);
-  if (unreadable !== undefined) return unreadable;
   const bare = error as Partial<ConnectError> | undefined;
   if (bare?.code !== Code.DeadlineExceeded || bare instanceof DomainError) return error;
   return deadlineExceeded();

@@ -1,8 +1,9 @@
-import { type DescMethod, fromJsonString } from '@bufbuild/protobuf';
+import { type DescMessage, type DescMethod, fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { DomainError } from '../../shared/domain-error.ts';
 import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
 import { invalid, show } from '../validation/field.ts';
+import { onlyFieldOfType, undecodableField } from '../validation/json-field.ts';
 import { decodeRequest } from '../validation/message.ts';
 
 /** Headers that the framework may refuse a call for before it reads the message. */
@@ -28,11 +29,15 @@ export function unreadableRequest(method: DescMethod, header: Headers, body: Buf
   if (encoding !== null && encoding !== 'identity') return compressed(encodingHeaders[framing ?? 'unary'], encoding);
   const message = framing === undefined ? body : messageIn(body);
   if (message === undefined) return invalid('request', 'found no whole message', 'one');
-  try {
-    if (!/json/.test(contentType)) decodeRequest(method.input, message);
-    else fromJsonString(method.input, message.toString(), { ignoreUnknownFields: false });
-  } catch (error) {
-    return error instanceof DomainError ? error : unreadableJson(error as Error);
+  if (/json/.test(contentType)) {
+    const error = jsonError(method.input, message.toString());
+    if (error !== undefined) return error;
+  } else {
+    try {
+      decodeRequest(method.input, message);
+    } catch (error) {
+      return error as DomainError;
+    }
   }
   const timeout = timeoutHeaders[framing ?? 'unary'];
   const given = header.get(timeout);
@@ -41,7 +46,7 @@ export function unreadableRequest(method: DescMethod, header: Headers, body: Buf
 }
 
 /** The same for a message of a stream, which the framework reads while the handler runs. Undefined: it is another error. */
-export function unreadableMessage(error: unknown): DomainError | undefined {
+export function unreadableMessage(error: unknown, { input }: DescMethod): DomainError | undefined {
   if (!(error instanceof ConnectError) || error.details.length > 0) return undefined;
   const { code, rawMessage, metadata } = error;
   const compression = /^unknown compression "(.*)":/.exec(rawMessage)?.[1];
@@ -51,7 +56,10 @@ export function unreadableMessage(error: unknown): DomainError | undefined {
   const binary = /^parse binary: (.*)/.exec(rawMessage)?.[1];
   if (binary !== undefined) return invalid('request', `cannot be read: ${binary}`, 'a message of this method');
   if (rawMessage.endsWith('incomplete envelope')) return invalid('request', 'found no whole message', 'one');
-  return code === Code.InvalidArgument ? unreadableJson(new Error(rawMessage)) : undefined;
+  if (code !== Code.InvalidArgument) return undefined;
+  // The message itself is gone by now.
+  const typeName = /(?:message|enum) (\S+) from JSON/.exec(rawMessage)?.[1];
+  return unreadableJson(rawMessage, typeName && onlyFieldOfType(input, typeName));
 }
 
 /** gRPC has a code of its own for it, by which clients know to send the next request as it is. */
@@ -60,9 +68,28 @@ function compressed(field: string, found: string): DomainError {
   return new DomainError('COMPRESSION_NOT_OFFERED', message, { field });
 }
 
-function unreadableJson({ message }: Error): DomainError {
-  const [, known, unknown] = /field \S*\.(\w+) from JSON|key "([^"]*)" is unknown/.exec(message) ?? [];
-  return new DomainError('INVALID_FIELD', message, { field: known ?? unknown ?? 'request' });
+/** Why the text is no message of this schema. Undefined: it is one. */
+function jsonError(schema: DescMessage, text: string): DomainError | undefined {
+  let json: JsonValue;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    return invalid('request', (error as Error).message, 'JSON');
+  }
+  try {
+    fromJson(schema, json, { ignoreUnknownFields: false });
+    return undefined;
+  } catch (error) {
+    return unreadableJson((error as Error).message, undecodableField(schema, json));
+  }
+}
+
+function unreadableJson(message: string, place: string | undefined): DomainError {
+  const [, known, unknown] = /(?:field|oneof) \S*\.(\w+) from JSON|key "([^"]*)" is unknown/.exec(message) ?? [];
+  const field = place ?? known ?? unknown ?? 'request';
+  const duration = /message google\.protobuf\.Duration from JSON: (.*)$/.exec(message)?.[1];
+  if (duration !== undefined) return invalid(field, `found ${duration}`, 'seconds as text, such as "60s"');
+  return new DomainError('INVALID_FIELD', `${field}: ${message}`, { field });
 }
 
 /** Undefined: it is not whole, or there is more. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer as createHttp1Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { ConfigError } from '../../shared/config.ts';
 import { createConnectionRouter } from '../../shared/connection-router.ts';
 import { DomainError } from '../../shared/domain-error.ts';
@@ -12,7 +13,7 @@ import { notePeer } from '../rpc/peer.ts';
 import { createConnections } from './connections.ts';
 import { createHttp2Server } from './http2-server.ts';
 import { createInFlight } from './in-flight.ts';
-import { refuseRequest } from './refused-call.ts';
+import { refuseRequest, refuseUnparsed } from './refused-call.ts';
 import type { RequestHandler } from './rpc-adapter.ts';
 
 export interface PublicServer {
@@ -52,6 +53,8 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
     },
   };
   const http2 = createHttp2Server([hotPath, unary], handler, limits.streamsPerConnection, connections.ofSession);
+  /** How many requests of a connection of HTTP/1.1 have no whole answer yet. */
+  const unanswered = new WeakMap<Duplex, number>();
   const http1 = createHttp1Server(
     {
       maxHeaderSize: headerBytes,
@@ -60,14 +63,21 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
       connectionsCheckingInterval: 5_000,
     },
     (request, response) => {
-      const connection = connections.ofSocket(request.socket);
+      const { socket } = request;
+      const connection = connections.ofSocket(socket);
+      unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
+      response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 0) - 1));
       if (connection.refusal !== undefined) return refuseRequest(response, connection.refusal);
       response.once('close', connection.begin());
       handler(request, response);
     },
   );
   http1.on('connection', (socket) => notePeer(socket, connections.ofSocket(socket)));
-  http1.on('clientError', (_error, socket) => socket.destroy());
+  http1.on('clientError', (error, socket) => {
+    // A second answer would end up in the middle of the first.
+    if (unanswered.get(socket)) socket.destroy();
+    else refuseUnparsed(socket, error);
+  });
   // It never listens itself, and would otherwise not keep the list that its timeouts and its closing go by.
   http1.emit('listening');
   const router = createConnectionRouter(http1, http2.server);

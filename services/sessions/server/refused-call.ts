@@ -1,7 +1,10 @@
+import { STATUS_CODES } from 'node:http';
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import type { Duplex } from 'node:stream';
 import { errorToJsonBytes } from '@connectrpc/connect/protocol-connect';
 import type { DomainError } from '../../shared/domain-error.ts';
 import { toConnectError, toTrailers } from '../../shared/rpc-error.ts';
+import { discardBody, refusedBodyBytes, refusedBodyMs } from '../rpc/unread-body.ts';
 import type { Response } from './rpc-adapter.ts';
 
 const unavailable = 503;
@@ -34,4 +37,22 @@ export function refuseRequest(response: Response, refusal: DomainError): void {
       undefined,
     ),
   );
+}
+
+/** What node's parser of HTTP/1.1 refuses with another status than 400. */
+const parserStatus: Readonly<Record<string, number>> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };
+
+/**
+ * Answers what node's parser cannot read as HTTP/1.1, such as a control character in a header, and closes the connection:
+ * where the next request would begin nobody knows. HTTP/2 needs no such answer: node drops the one header and the call goes on.
+ */
+export function refuseUnparsed(socket: Duplex, { code = '', message }: Error & { code?: string }): void {
+  // The parser fails again for everything that still comes.
+  if (socket.writableEnded) return;
+  if (!socket.writable) return void socket.destroy();
+  const status = parserStatus[code] ?? 400;
+  const text = `the request cannot be read: ${message}\n`;
+  const head = ['content-type: text/plain', `content-length: ${Buffer.byteLength(text)}`, 'connection: close'];
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('\r\n')}\r\n\r\n${text}`);
+  discardBody(socket, refusedBodyBytes, refusedBodyMs, () => socket.destroy());
 }

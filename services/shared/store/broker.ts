@@ -22,22 +22,28 @@ import { isNotReady, isStreamNotFound, storeUnavailable } from './store-error.ts
 /** No call to the broker waits longer than this. */
 export const storeTimeoutMs = 5_000;
 
-/** The connection to NATS, with the buckets and the stream that Assay needs in place. */
-export interface Broker {
+/** One connection to NATS. */
+export interface BrokerConnection {
   readonly connected: boolean;
   readonly js: JetStreamClient;
-  /** For what has no call of its own in JetStream's client. */
-  readonly connection: NatsConnection;
-  bucket(name: BucketName): KV;
   /** Resolves when there is a connection; rejects with STORE_UNAVAILABLE if none comes in time. */
   whenConnected(): Promise<void>;
   /** The call's answer. Rejects at once when the connection is lost, because then no answer comes. */
   answered<T>(call: () => Promise<T>): Promise<T>;
   /** Calls back on every loss and every return of the connection. Returns what ends that. */
   onConnectionChange(listener: (connected: boolean) => void): () => void;
+}
+
+/** The connections to NATS, with the buckets and the stream that Assay needs in place. */
+export interface Broker extends BrokerConnection {
+  /** For objects: what is sent on one connection arrives in order, so acknowledgements and records would wait behind an upload. */
+  readonly bulk: BrokerConnection;
+  /** For what has no call of its own in JetStream's client. */
+  readonly connection: NatsConnection;
+  bucket(name: BucketName): KV;
   /** Asks JetStream itself, so that a full disk shows too. Rejects with STORE_UNAVAILABLE. */
   ping(): Promise<void>;
-  /** Resolves when the connection has ended for good, with the error if nobody asked for it. */
+  /** Resolves when a connection has ended for good, with the error if nobody asked for it. */
   readonly closed: Promise<Error | undefined>;
   close(): Promise<void>;
 }
@@ -98,41 +104,50 @@ function hostsOf(urls: string): string {
 }
 
 async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const nc = await connect({
-    servers: options.url.split(','),
-    user: options.user,
-    pass: options.password,
-    name: options.name,
+  const [nc, bulk] = await connectTwice(options);
+  const close = async (): Promise<void> => void (await Promise.all([nc.close(), bulk.close()]));
+  const records = followConnection(nc);
+  try {
+    if (nc.info !== undefined) checkBrokerVersion(nc.info, options.replicas);
+    const buckets = await prepare(nc, records.js, options.replicas, options.sizes ?? {});
+    return {
+      bulk: followConnection(bulk),
+      connection: nc,
+      ...records,
+      get connected() {
+        return records.connected;
+      },
+      bucket: (name) => buckets[name],
+      ping: async () => {
+        await records.whenConnected();
+        await buckets.assay_workers.status().catch((error: unknown) => {
+          throw storeUnavailable(error);
+        });
+      },
+      closed: Promise.race([nc.closed(), bulk.closed()]).then((error) => (error instanceof Error ? error : undefined)),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The connection for records, jobs and events, and the one for bulk transfers. */
+async function connectTwice({ url, user, password, name }: BrokerOptions): Promise<[NatsConnection, NatsConnection]> {
+  const settings = {
+    ...{ servers: url.split(','), user, pass: password },
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
     reconnectJitter: 250,
     pingInterval: 10_000,
     timeout: storeTimeoutMs,
-  });
-  const link = followConnection(nc);
+  };
+  const first = await connect({ ...settings, name });
   try {
-    if (nc.info !== undefined) checkBrokerVersion(nc.info, options.replicas);
-    const js = jetstream(nc, { timeout: storeTimeoutMs });
-    const buckets = await prepare(nc, js, options.replicas, options.sizes ?? {});
-    return {
-      js,
-      connection: nc,
-      ...link,
-      get connected() {
-        return link.connected;
-      },
-      bucket: (name) => buckets[name],
-      ping: async () => {
-        await link.whenConnected();
-        await buckets.assay_workers.status().catch((error: unknown) => {
-          throw storeUnavailable(error);
-        });
-      },
-      closed: nc.closed().then((error) => (error instanceof Error ? error : undefined)),
-      close: () => nc.close(),
-    };
+    return [first, await connect({ ...settings, name: `${name} bulk` })];
   } catch (error) {
-    await nc.close();
+    await first.close();
     throw error;
   }
 }
@@ -207,9 +222,7 @@ async function ensureStream(
   });
 }
 
-type Link = Pick<Broker, 'connected' | 'whenConnected' | 'onConnectionChange' | 'answered'>;
-
-function followConnection(nc: NatsConnection): Link {
+function followConnection(nc: NatsConnection): BrokerConnection {
   let connected = true;
   const listeners = new Set<(connected: boolean) => void>();
   const change = (now: boolean): void => {
@@ -229,6 +242,7 @@ function followConnection(nc: NatsConnection): Link {
     return () => listeners.delete(listener);
   };
   return {
+    js: jetstream(nc, { timeout: storeTimeoutMs }),
     get connected() {
       return connected;
     },
@@ -243,7 +257,7 @@ function followConnection(nc: NatsConnection): Link {
 }
 
 /** A write sent without a connection would lie in a buffer and land long after its caller was told that it failed. */
-function connectionWithin(onConnectionChange: Broker['onConnectionChange']): Promise<void> {
+function connectionWithin(onConnectionChange: BrokerConnection['onConnectionChange']): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = onConnectionChange(() => {
       clearTimeout(timer);

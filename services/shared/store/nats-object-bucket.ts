@@ -1,7 +1,7 @@
 import { DiscardPolicy, isMessageNotFound, type JetStreamManager, StorageType } from '@nats-io/jetstream/internal';
 import { Objm } from '@nats-io/obj';
 import { nanos } from '@nats-io/transport-node';
-import { type Broker, storeTimeoutMs } from './broker.ts';
+import { type Broker, type BrokerConnection, storeTimeoutMs } from './broker.ts';
 import { answered, repeatable } from './repeatable.ts';
 import { storeUnavailable } from './store-error.ts';
 
@@ -42,10 +42,11 @@ export interface StoredObject {
 
 /** Objects of any size under names. The bucket is made, or brought to these settings. */
 export async function createNatsObjectBucket(
-  broker: Broker,
+  broker: Pick<Broker, 'bulk'>,
   bucket: string,
   keeping: BucketKeeping,
 ): Promise<ObjectBucket> {
+  const { bulk } = broker;
   const settings = {
     max_age: nanos(keeping.keepMs),
     max_bytes: keeping.maxBytes,
@@ -54,25 +55,25 @@ export async function createNatsObjectBucket(
     // The broker knows no projects: it would drop the oldest of anybody.
     discard: DiscardPolicy.New,
   };
-  const asked = <T>(call: () => Promise<T>): Promise<T> => answered(broker, call);
+  const asked = <T>(call: () => Promise<T>): Promise<T> => answered(bulk, call);
   const objects = await asked(() =>
-    new Objm(broker.js).create(bucket, {
+    new Objm(bulk.js).create(bucket, {
       ttl: settings.max_age,
       max_bytes: settings.max_bytes,
       storage: StorageType.File,
       replicas: keeping.replicas,
     }),
   );
-  const { streams } = await broker.js.jetstreamManager(false);
+  const { streams } = await bulk.js.jetstreamManager(false);
   await asked(() => streams.update(streamOf(bucket), settings));
   return {
     ...createNatsObjectReader(broker, bucket),
     async put(name, pieces) {
-      await broker.whenConnected();
+      await bulk.whenConnected();
       const given = new AbortController();
       const source = until(given.signal, pieces);
       try {
-        await broker.answered(() =>
+        await bulk.answered(() =>
           objects
             .put({ name }, ReadableStream.from(source), { timeout: storeTimeoutMs })
             // Where it failed in the middle, nobody else would let go of what the pieces come from.
@@ -121,15 +122,15 @@ async function* until(given: AbortSignal, pieces: AsyncIterable<Uint8Array>): As
 }
 
 /** Reads a bucket that somebody else makes and fills. */
-export function createNatsObjectReader(broker: Broker, bucket: string): ObjectReader {
+export function createNatsObjectReader({ bulk }: Pick<Broker, 'bulk'>, bucket: string): ObjectReader {
   const infoOf = async (name: string) => {
-    await broker.whenConnected();
+    await bulk.whenConnected();
     try {
-      const objects = await new Objm(broker.js).open(bucket, false);
-      const info = await repeatable(broker, () => objects.info(name));
+      const objects = await new Objm(bulk.js).open(bucket, false);
+      const info = await repeatable(bulk, () => objects.info(name));
       if (info === null || info.deleted) return undefined;
       // The oldest chunks go first: an object whose first is there is whole.
-      if (info.size > 0 && (await chunk(broker, bucket, info.nuid, 1)) === null) return undefined;
+      if (info.size > 0 && (await chunk(bulk, bucket, info.nuid, 1)) === null) return undefined;
       return info;
     } catch (error) {
       if ((error as Error).message === 'stream not found') return undefined;
@@ -139,7 +140,7 @@ export function createNatsObjectReader(broker: Broker, bucket: string): ObjectRe
   return {
     async get(name) {
       const info = await infoOf(name);
-      return info && chunks(broker, bucket, info);
+      return info && chunks(bulk, bucket, info);
     },
     async storedMs(name) {
       const info = await infoOf(name);
@@ -153,13 +154,13 @@ export function createNatsObjectReader(broker: Broker, bucket: string): ObjectRe
  * its reader is.
  */
 async function* chunks(
-  broker: Broker,
+  bulk: BrokerConnection,
   bucket: string,
   { nuid, size }: { nuid: string; size: number },
 ): AsyncGenerator<Uint8Array, void> {
   let next = 1;
   for (let read = 0; read < size; ) {
-    const message = await chunk(broker, bucket, nuid, next).catch((error) => {
+    const message = await chunk(bulk, bucket, nuid, next).catch((error) => {
       throw storeUnavailable(error);
     });
     if (message === null) throw storeUnavailable(new Error(`an object of ${bucket} ends at ${read} of ${size} bytes`));
@@ -170,11 +171,11 @@ async function* chunks(
 }
 
 /** The first chunk of an object at this place of the stream or behind it; null: there is none. */
-async function chunk(broker: Broker, bucket: string, nuid: string, seq: number) {
+async function chunk(bulk: BrokerConnection, bucket: string, nuid: string, seq: number) {
   const query = { seq, next_by_subj: `$O.${bucket}.C.${nuid}` };
-  const manager: JetStreamManager = await broker.js.jetstreamManager(false);
+  const manager: JetStreamManager = await bulk.js.jetstreamManager(false);
   try {
-    return await repeatable(broker, () => manager.streams.getMessage(streamOf(bucket), query));
+    return await repeatable(bulk, () => manager.streams.getMessage(streamOf(bucket), query));
   } catch (error) {
     if (isMessageNotFound(error as Error)) return null;
     throw error;

@@ -22,11 +22,11 @@ async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array, void> {
   yield bytes;
 }
 
-/** The broker is started again, and the connection that was lost is back. */
+/** The broker is started again, and the connections that were lost are back. */
 async function backAgain(): Promise<void> {
-  await expect.poll(() => broker.connected).toBe(false);
+  await expect.poll(() => broker.connected || broker.bulk.connected).toBe(false);
   await nats.start();
-  await expect.poll(() => broker.connected).toBe(true);
+  await expect.poll(() => broker.connected && broker.bulk.connected).toBe(true);
 }
 
 async function read(objects: ObjectReader, name: string): Promise<Buffer | undefined> {
@@ -70,6 +70,24 @@ test.each([
   await vi.waitFor(() => expect(open).toBe(false), 120_000);
   await mend();
   expect(await objects.storedMs('endless')).toBeUndefined();
+});
+
+test('nothing of an object passes the connection of records and acknowledgements', async () => {
+  const objects = await createNatsObjectBucket(broker, 'test_bulk', keeping);
+  const bytes = object();
+  const before = broker.connection.stats();
+  await objects.put('large', pieces(bytes));
+  expect(await holds(objects, 'large', bytes)).toBe(true);
+  const { outBytes, inBytes } = broker.connection.stats();
+  expect([outBytes - before.outBytes, inBytes - before.inBytes]).toEqual([0, 0]);
+});
+
+test('closing the broker closes the connection of objects too', async () => {
+  const own = { url: nats.url, user: nats.user, password: nats.password, name: 'closing', replicas: 1 };
+  const closing = await connectBroker(own);
+  await closing.close();
+  await closing.closed;
+  await expect.poll(() => closing.connected || closing.bulk.connected).toBe(false);
 });
 
 test('an empty object is one', async () => {
