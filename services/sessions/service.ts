@@ -42,6 +42,7 @@ import type { SessionsConfig } from './config.ts';
 import { createExecutionStreams } from './execution/execution-stream.ts';
 import { createExecutionTarget } from './execution/execution-target.ts';
 import { createManyCalls } from './execution/many-calls.ts';
+import { createUnreadBudgets } from './execution/unread-budget.ts';
 import { createMetrics } from './metrics.ts';
 import { createHotPath } from './relay/hot-path.ts';
 import { createUnaryPath, serving } from './relay/unary-path.ts';
@@ -164,7 +165,10 @@ export async function startSessions(
   const { createMs, buildMs } = limits;
   const start = createSandboxStart({ sessions, workers, client, createMs, buildMs, nowMs });
   const target = createExecutionTarget(sessions, workers);
-  const streams = createExecutionStreams({ sessions, target, client, openLine, shared, limits });
+  const streams = createExecutionStreams({
+    ...{ sessions, target, client, openLine, shared, limits },
+    unread: createUnreadBudgets(),
+  });
 
   const verifying = openVerifications({
     ...{ broker, sessions, workers, client, target, tokens, limits, nowMs, log },

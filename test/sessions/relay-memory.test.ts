@@ -13,6 +13,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ExecutionLine } from '../../services/sessions/execution/execution-stream.ts';
+import { createUnreadBudgets } from '../../services/sessions/execution/unread-budget.ts';
 import { createGrpcCall } from '../../services/sessions/relay/grpc-call.ts';
 import { relay } from '../../services/sessions/relay/relay.ts';
 import { unsentMemoryOf } from '../../services/sessions/relay/unsent-memory.ts';
@@ -50,6 +51,7 @@ async function relayed() {
   const opened: ExecutionLine = {
     ...{ line, address: 'a', sessionId: 's', executionId: 'e' },
     explain: async (error) => error,
+    unread: createUnreadBudgets().of('project'),
   };
   const done = relay(createGrpcCall(stream, headers, 'r'), opened);
   events?.begin();

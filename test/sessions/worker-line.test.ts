@@ -36,6 +36,7 @@ async function open(answerMs?: number) {
       frames.push(Buffer.from(bytes));
       return more(bytes, release);
     },
+    readLimit: () => Number.POSITIVE_INFINITY,
     end: (end) => over.resolve({ end }),
     broken: (broken) => over.resolve({ broken }),
   });

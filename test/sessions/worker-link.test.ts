@@ -54,6 +54,28 @@ async function openStream(): Promise<ClientHttp2Stream> {
   return stream.resume();
 }
 
+test('windows are small together, however many streams a project opens, and those of others are not', async () => {
+  const client = createWorkerClient(links, 'token');
+  const windows: number[] = [];
+  server.on('stream', ({ session }) => windows.push(session?.remoteSettings.initialWindowSize ?? 0));
+  const open = async (project: string): Promise<ClientHttp2Stream> => {
+    const stream = await client.openStream(address, WorkerService.method.followSandbox, {}, { project });
+    await once(stream, 'response');
+    return stream;
+  };
+  const opened = await Promise.all(Array.from({ length: 1_000 }, () => open('greedy')));
+  expect(windows.reduce((sum, bytes) => sum + bytes)).toBeLessThan(100 * 1_048_576);
+  windows.length = 0;
+  await open('modest');
+  expect(windows).toEqual([1_048_576]);
+  const closed = opened.map((stream) => new Promise<void>((resolve) => stream.once('close', () => resolve())));
+  for (const stream of opened) stream.destroy();
+  await Promise.all(closed);
+  windows.length = 0;
+  await open('greedy');
+  expect(windows).toEqual([1_048_576]);
+});
+
 test.each([
   ['ENHANCE_YOUR_CALM', constants.NGHTTP2_ENHANCE_YOUR_CALM],
   ['REFUSED_STREAM', constants.NGHTTP2_REFUSED_STREAM],

@@ -17,6 +17,7 @@ import type { CallReader, SharedStreams } from '../worker/shared-stream.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { OpenLine, WorkerLine } from '../worker/worker-line.ts';
 import type { ExecutionTarget } from './execution-target.ts';
+import type { UnreadBudgets, UnreadBytes } from './unread-budget.ts';
 
 /** The names that an error about a worker's stream needs. */
 export interface StreamNames {
@@ -42,6 +43,8 @@ export interface ExecutionStream extends PlacedExecution, WorkerStream {}
 /** A worker's line of one execution, to be passed on. */
 export interface ExecutionLine extends PlacedExecution {
   readonly line: WorkerLine;
+  /** What its client does not read counts here. */
+  readonly unread: UnreadBytes;
 }
 
 /** An execution that shares a worker's stream with others. */
@@ -71,12 +74,13 @@ export interface ExecutionStreamsDeps {
   readonly target: ExecutionTarget;
   readonly client: WorkerClient;
   readonly openLine: OpenLine;
+  readonly unread: UnreadBudgets;
   readonly shared: SharedStreams;
   readonly limits: Limits;
 }
 
 export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStreams {
-  const { target, client, openLine, shared, limits } = deps;
+  const { target, client, openLine, unread, shared, limits } = deps;
   const { execute, attach } = ExecutionService.method;
   const explaining = (project: string, sessionId: string) => (error: unknown) =>
     explainError(deps.sessions, project, sessionId, error);
@@ -103,7 +107,7 @@ export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStr
         async attach({ stdoutOffset, stderrOffset }) {
           const request = { sessionId, executionId, stdoutOffset, stderrOffset };
           const line = await openLine(address, request, { resumed: true });
-          return { line, address, sessionId, executionId, explain };
+          return { line, address, sessionId, executionId, explain, unread: unread.of(project) };
         },
       };
     },
@@ -112,16 +116,16 @@ export function createExecutionStreams(deps: ExecutionStreamsDeps): ExecutionStr
       const request = given.executionId === '' ? { ...given, executionId: makeExecutionId() } : given;
       const { sessionId, executionId } = request;
       const address = await target(project, sessionId);
-      const stream = await client.openStream(address, execute, request, traceparent);
+      const stream = await client.openStream(address, execute, request, { project, traceparent });
       return { stream, address, sessionId, executionId, explain: explaining(project, sessionId) };
     },
     async attach(project, request) {
       const place = await placeOf(project, request);
-      return { stream: await client.openStream(place.address, attach, request), ...place };
+      return { stream: await client.openStream(place.address, attach, request, { project }), ...place };
     },
     async attachLine(project, request) {
       const place = await placeOf(project, request);
-      return { line: await openLine(place.address, request), ...place };
+      return { line: await openLine(place.address, request), ...place, unread: unread.of(project) };
     },
   };
 }

@@ -69,12 +69,12 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
   const { sessions, workers, client, ended, cursors, shares } = deps;
 
   /** From the session's worker. Ends only with `untilNow`; else it throws when the sandbox is closed. */
-  async function* live(session: Session, query: FollowQuery, place: string, signal: AbortSignal) {
+  async function* live(project: string, session: Session, query: FollowQuery, place: string, signal: AbortSignal) {
     const { sessionId } = session;
     const { address } = requireWorker(workers, session);
     const { withoutOutput, executionId, untilNow } = query;
     const request = { sessionId, cursor: place, withoutOutput, executionId, untilNow };
-    const stream = await client.openStream(address, WorkerService.method.followSandbox, request);
+    const stream = await client.openStream(address, WorkerService.method.followSandbox, request, { project });
     for await (const message of readWorkerStream({ stream, address, sessionId, executionId }, signal)) {
       const { event } = fromBinary(FollowSandboxResponseSchema, message);
       if (event !== undefined) yield event;
@@ -124,7 +124,7 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
       if (query.untilNow && session.state === SessionState.CREATING) return;
       if (session.state === SessionState.READY) {
         try {
-          for await (const event of live(session, query, place, signal)) {
+          for await (const event of live(project, session, query, place, signal)) {
             if (event.cursor !== '') place = event.cursor;
             waitMs = shortestWaitMs;
             yield event;

@@ -16,15 +16,17 @@ export interface ReadBuffers {
   close(): void;
 }
 
-export function createReadBuffers(): ReadBuffers {
+/** `limit`: what the next read may bring; a small one is always allowed. */
+export function createReadBuffers(limit: () => number): ReadBuffers {
   let current: Buffer | undefined;
   let busy = false;
   return {
     next() {
-      const bytes = busy ? largeBytes : smallBytes;
+      const large = busy && limit() >= largeBytes;
+      const bytes = large ? largeBytes : smallBytes;
       if (current?.length !== bytes) {
         if (current !== undefined) giveBack(current);
-        current = (busy ? free.pop() : undefined) ?? Buffer.allocUnsafeSlow(bytes);
+        current = (large ? free.pop() : undefined) ?? Buffer.allocUnsafeSlow(bytes);
       }
       return current;
     },

@@ -12,7 +12,7 @@ import {
 } from '@bufbuild/protobuf';
 import { DomainError } from '../../shared/domain-error.ts';
 import { createGrpcFrameReader, grpcFrame } from '../../shared/grpc-frame.ts';
-import { isRefused, type WorkerLinks, workerUnreachable } from './worker-link.ts';
+import { isRefused, type StreamWindow, type WorkerLinks, workerUnreachable } from './worker-link.ts';
 import { errorOfStatus, statusOf } from './worker-status.ts';
 
 /** Calls to workers: gRPC, framed by hand on the kept connections. */
@@ -31,8 +31,14 @@ export interface WorkerClient {
     address: string,
     method: DescMethodServerStreaming<I, O>,
     message: MessageInitShape<I>,
-    traceparent?: string | undefined,
+    options?: StreamOptions,
   ): Promise<ClientHttp2Stream>;
+}
+
+export interface StreamOptions {
+  /** Whose client reads it, or does not. */
+  readonly project?: string;
+  readonly traceparent?: string | undefined;
 }
 
 export interface CallOptions {
@@ -44,6 +50,8 @@ export interface CallOptions {
   readonly turn?: (bytes: number) => Promise<void> | undefined;
 }
 
+/** Streams of one project with a wide window: what clients do not read waits here, up to the window of each stream. */
+const wideStreams = 32;
 const pingTimeoutMs = 2_000;
 /** How long a probe waits for an answer. */
 const answerTimeoutMs = 5_000;
@@ -52,14 +60,28 @@ const responseBytes = 16 * 1_048_576;
 /** Decoding such an answer, and encoding it again, takes a good part of a millisecond. */
 const longAnswerBytes = 4_096;
 
+interface Opening {
+  readonly timeoutMs?: number;
+  readonly traceparent?: string | undefined;
+  readonly window?: StreamWindow;
+}
+
 export function createWorkerClient(links: WorkerLinks, token: string): WorkerClient {
+  /** Open streams by project. */
+  const streams = new Map<string, number>();
+  const count = (project: string, change: 1 | -1): number => {
+    const now = (streams.get(project) ?? 0) + change;
+    if (now === 0) streams.delete(project);
+    else streams.set(project, now);
+    return now;
+  };
   const open = async <I extends DescMessage>(
     address: string,
     method: DescMethod & { readonly input: I },
     message: MessageInitShape<I>,
-    { timeoutMs, traceparent }: { timeoutMs?: number; traceparent?: string | undefined },
+    { timeoutMs, traceparent, window }: Opening,
   ): Promise<ClientHttp2Stream> => {
-    const session = await links.open(address);
+    const session = await links.open(address, window);
     const bytes = toBinary(method.input, createMessage(method.input, message));
     try {
       const stream = session.request({
@@ -88,7 +110,17 @@ export function createWorkerClient(links: WorkerLinks, token: string): WorkerCli
       });
       if (!taken) throw workerUnreachable(address, 'it refuses streams');
     },
-    openStream: (address, method, message, traceparent) => open(address, method, message, { traceparent }),
+    async openStream(address, method, message, { project, traceparent } = {}) {
+      if (project === undefined) return open(address, method, message, { traceparent });
+      const window = count(project, 1) > wideStreams ? 'narrow' : 'wide';
+      try {
+        const stream = await open(address, method, message, { traceparent, window });
+        return stream.once('close', () => count(project, -1));
+      } catch (error) {
+        count(project, -1);
+        throw error;
+      }
+    },
     async call(address, method, message, options) {
       options.signal?.throwIfAborted();
       const stream = await open(address, method, message, { timeoutMs: options.timeoutMs });

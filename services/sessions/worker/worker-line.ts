@@ -28,6 +28,8 @@ export interface LineEvents {
    * is wanted now.
    */
   frames(bytes: Buffer, release: () => void): boolean;
+  /** What one read may bring at most; asked before each. */
+  readLimit(): number;
   /** The worker's trailers. Nothing comes after them. */
   end(trailers: Record<string, string>): void;
   broken(cause: unknown): void;
@@ -72,7 +74,8 @@ export function createWorkerLines(
   return async (address, request, { resumed = false } = {}) => {
     const sockets = linesOf(address, await links.open(address));
     const message = grpcFrame(toBinary(AttachRequestSchema, create(AttachRequestSchema, request)));
-    const buffers = createReadBuffers();
+    let readLimit = (): number => Number.POSITIVE_INFINITY;
+    const buffers = createReadBuffers(() => readLimit());
     let take = (_bytes: Buffer, _release: () => void): boolean => false;
     const colon = address.lastIndexOf(':');
     const socket: Socket = connect({
@@ -96,6 +99,7 @@ export function createWorkerLines(
     socket.write(Buffer.concat([requestHead(address, token, resumed, message.length), message]));
     return {
       read(reader) {
+        readLimit = reader.readLimit;
         let failure: unknown = 'it ended early';
         let over = false;
         const finish = (run: () => void): void => {
