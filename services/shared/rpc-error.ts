@@ -7,17 +7,27 @@ const domain = 'assay.dev';
 
 /**
  * The one place where errors become what travels. Anything that is not a DomainError or already a ConnectError is
- * INTERNAL and its text stays here: `report` gets it, the caller does not.
+ * INTERNAL, or HOST_FULL where a disk is full, and its text stays here: `report` gets it, the caller does not.
  */
 export function toConnectError(error: unknown, report: (error: unknown) => void): ConnectError {
   if (error instanceof ConnectError) return error;
-  const known =
-    error instanceof DomainError
-      ? error
-      : new DomainError('INTERNAL', 'the server failed in a way it did not expect; its log has the details');
+  const known = error instanceof DomainError ? error : foreign(error);
   if (known !== error || known.code === Code.Internal) report(error);
   const info = { reason: known.reason, domain, metadata: { ...known.metadata } };
   return new ConnectError(known.message, known.code, undefined, [{ desc: ErrorInfoSchema, value: info }]);
+}
+
+/** What a caller is told of an error that is none of ours. */
+function foreign(error: unknown): DomainError {
+  if (isDiskFull(error)) {
+    const message = "the disk of the service's host is full, and the request could not be written down";
+    return new DomainError('HOST_FULL', `${message}; free some space, and send the request again`);
+  }
+  return new DomainError('INTERNAL', 'the server failed in a way it did not expect; its log has the details');
+}
+
+function isDiskFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException | undefined)?.code ?? '');
 }
 
 /** Reads a DomainError back from the wire; the other half of toConnectError. */

@@ -49,3 +49,19 @@ test.skipIf(!asRoot)('a worker whose disk is full keeps its sessions, and loses 
   expect(stack.stack.restarts('worker')).toBe(0);
   await session.close();
 });
+
+test.skipIf(!asRoot)(
+  'a command that cannot be written down is refused in words, and runs once there is room',
+  async () => {
+    const session = await stack.client.sessions.create({ limits: { diskBytes: 16 * mebibyte } });
+    const filler = join(slots, session.id, 'filler');
+    expect(() => writeFileSync(filler, Buffer.alloc(64 * mebibyte))).toThrow('ENOSPC');
+    // Longer than what is left of the last block of any file.
+    const long = `: ${'x'.repeat(100_000)}; echo ran >>/tmp/ran`;
+    await expect(session.run(long, { id: 'long' })).rejects.toMatchObject({ reason: 'HOST_FULL' });
+    rmSync(filler);
+    await session.run(long, { id: 'long' });
+    expect(String((await session.run('cat /tmp/ran')).stdout)).toBe('ran\n');
+    await session.close();
+  },
+);

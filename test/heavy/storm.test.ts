@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -153,15 +153,16 @@ async function commandLane(project: string, lane: number): Promise<void> {
   const share = Math.ceil(wanted.commands / projects.length / commandLanes);
   for (let number = 0; number < share; ) {
     const session = await onceThereIsRoom(() => clientOf(project).sessions.create({ labels: { lane: String(lane) } }));
-    const shell = some(0.5) ? await session.openShell() : undefined;
+    const shell = some(0.5) ? await onceThereIsRoom(() => session.openShell()) : undefined;
     const first = number;
     for (; number < Math.min(share, first + commandsOfSession); number += 1) {
       await inStep(number / share);
-      await runPlanned(session, some(0.5) ? shell?.id : undefined, number, random);
+      const shellId = some(0.5) ? shell?.id : undefined;
+      await onceThereIsRoom(() => runPlanned(session, shellId, number, random));
       done.commands += 1;
     }
     const ran = Array.from({ length: number - first }, (_, index) => first + index);
-    expect(await numbersRun(session)).toEqual(ran);
+    expect(await onceThereIsRoom(() => numbersRun(session))).toEqual(ran);
     await session.close();
     expect(await finishedIn(session)).toEqual([...ran.map((each) => `planned-${each}`), expect.any(String)]);
     done.sessions += 1;
@@ -182,7 +183,7 @@ async function verificationLane(project: string): Promise<void> {
     await inStep(number / share);
     const session = await onceThereIsRoom(() => clientOf(project).sessions.create({ sample: task }));
     const mended = some(0.5);
-    if (mended) expect((await session.run(fix)).exitCode).toBe(0);
+    if (mended) expect((await onceThereIsRoom(() => session.run(fix))).exitCode).toBe(0);
     const { status, result } = await onceThereIsRoom(() => session.verify({ force: true }));
     expect([number, status, result?.verdict, result?.reason]).toEqual([
       ...[number, 'completed', mended ? 'PASSED' : 'FAILED'],
@@ -190,6 +191,15 @@ async function verificationLane(project: string): Promise<void> {
     ]);
     await session.close();
     done.verifications += 1;
+  }
+}
+
+/** What the services have logged as errors last: the files go with the stack. */
+function tellErrors(): void {
+  for (const name of services) {
+    const lines = readFileSync(join(stack.stack.dataDir, 'logs', `${name}.log`), 'utf8').split('\n');
+    const errors = lines.filter((line) => /"level":"?(50|60|error|fatal)/.test(line)).slice(-20);
+    console.log([`errors of ${name}:`, ...errors].join('\n'));
   }
 }
 
@@ -263,7 +273,10 @@ test(`${wanted.commands} commands and ${wanted.verifications} verifications of t
   // Both: an engine that is restarted after its end would be left behind.
   const faults = storm(() => failed || (over && done.faults >= wanted.faults));
   await Promise.allSettled([work, faults]);
-  await Promise.all([work, faults]);
+  await Promise.all([work, faults]).catch((error) => {
+    tellErrors();
+    throw error;
+  });
   await stack.stack.ready();
   const left = [];
   for (const project of projects) {
