@@ -12,7 +12,7 @@ import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { ShellService } from '../../gen/assay/v1/shell_pb.js';
 import { VerificationService } from '../../gen/assay/v1/verification_pb.js';
-import { Health } from '../../gen/grpc/health/v1/health_pb.js';
+import { Health } from '../../gen/health/v1/health_pb.js';
 import { ServerReflection } from '../../gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { type Logger, warnOperator } from '../shared/log.ts';

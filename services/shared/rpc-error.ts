@@ -1,6 +1,8 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import { anyPack } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { ErrorInfoSchema, Status_AnySchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { StatusSchema } from '../../gen/google/rpc/status_pb.js';
 import { DomainError, isReason } from './domain-error.ts';
 
 const domain = 'assay.dev';
@@ -29,12 +31,7 @@ export function fromConnectError(error: ConnectError): DomainError | undefined {
 
 /** A google.rpc.Status, encoded. */
 export function toStatus(error: ConnectError): Uint8Array {
-  const details = error.findDetails(ErrorInfoSchema).map((info) =>
-    create(Status_AnySchema, {
-      typeUrl: `type.googleapis.com/${ErrorInfoSchema.typeName}`,
-      value: toBinary(ErrorInfoSchema, info),
-    }),
-  );
+  const details = error.findDetails(ErrorInfoSchema).map((info) => anyPack(ErrorInfoSchema, info));
   return toBinary(StatusSchema, create(StatusSchema, { code: error.code, message: error.rawMessage, details }));
 }
 

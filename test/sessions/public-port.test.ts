@@ -8,7 +8,7 @@ import * as grpc from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
-import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/health/v1/health_pb.js';
 import { getPage } from '../http-page.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
@@ -124,6 +124,9 @@ test('health answers by service, and its watch tells at once', async () => {
   expect((await health.check({})).status).toBe(Status.SERVING);
   expect((await health.check({ service: 'assay.v1.SessionService' })).status).toBe(Status.SERVING);
   await expect(health.check({ service: 'nobody' })).rejects.toThrow('nobody');
+  const { statuses } = await health.list({});
+  expect(Object.keys(statuses)).toEqual(expect.arrayContaining(['', 'assay.v1.SessionService']));
+  expect(new Set(Object.values(statuses).map(({ status }) => status))).toEqual(new Set([Status.SERVING]));
   for await (const { status } of health.watch({})) {
     expect(status).toBe(Status.SERVING);
     break;

@@ -1,6 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { StatusSchema } from '../../gen/google/rpc/status_pb.js';
 import { grpcFrame } from '../../services/shared/grpc-frame.ts';
 import { openHttp2, openRawCall } from './raw-call.ts';
 import { adminKey, type RunningService, runService } from './running-service.ts';

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http2';
 import { fromBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { ErrorInfoSchema, StatusSchema } from '../../../gen/google/rpc/error_details_pb.js';
+import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.js';
+import { StatusSchema } from '../../../gen/google/rpc/status_pb.js';
 import { DomainError, isReason } from '../../shared/domain-error.ts';
 
 /** The headers or trailers that end a gRPC response, as far as clients get to see them. */
