@@ -2,7 +2,7 @@ import { type DescMethod, fromJsonString } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { DomainError } from '../../shared/domain-error.ts';
 import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
-import { invalid, show } from '../validation/field.ts';
+import { show, unreadable } from '../validation/field.ts';
 import { decodeRequest } from '../validation/message.ts';
 
 /** Headers that the framework may refuse a call for before it reads the message. */
@@ -27,7 +27,7 @@ export function unreadableRequest(method: DescMethod, header: Headers, body: Buf
   const encoding = header.get(encodingHeaders[framing ?? 'unary']);
   if (encoding !== null && encoding !== 'identity') return compressed(encodingHeaders[framing ?? 'unary'], encoding);
   const message = framing === undefined ? body : messageIn(body);
-  if (message === undefined) return invalid('request', 'found no whole message', 'one');
+  if (message === undefined) return unreadable('found no whole message', 'one');
   try {
     if (!/json/.test(contentType)) decodeRequest(method.input, message);
     else fromJsonString(method.input, message.toString(), { ignoreUnknownFields: false });
@@ -36,8 +36,8 @@ export function unreadableRequest(method: DescMethod, header: Headers, body: Buf
   }
   const timeout = timeoutHeaders[framing ?? 'unary'];
   const given = header.get(timeout);
-  if (given !== null) return invalid(timeout, `found ${show(given)}`, 'a timeout as the protocol writes it');
-  return invalid('request', 'found a call that cannot be understood', `one of ${method.name}`);
+  if (given !== null) return unreadable(`found ${show(given)}`, 'a timeout as the protocol writes it', timeout);
+  return unreadable('found a call that cannot be understood', `one of ${method.name}`);
 }
 
 /** The same for a message of a stream, which the framework reads while the handler runs. Undefined: it is another error. */
@@ -49,20 +49,22 @@ export function unreadableMessage(error: unknown): DomainError | undefined {
     return compressed(encodingHeaders[metadata.has('grpc-accept-encoding') ? 'grpc' : 'connect'], compression);
   }
   const binary = /^parse binary: (.*)/.exec(rawMessage)?.[1];
-  if (binary !== undefined) return invalid('request', `cannot be read: ${binary}`, 'a message of this method');
-  if (rawMessage.endsWith('incomplete envelope')) return invalid('request', 'found no whole message', 'one');
+  if (binary !== undefined) return unreadable(`cannot be read: ${binary}`, 'a message of this method');
+  if (rawMessage.endsWith('incomplete envelope')) return unreadable('found no whole message', 'one');
   return code === Code.InvalidArgument ? unreadableJson(new Error(rawMessage)) : undefined;
 }
 
 /** gRPC has a code of its own for it, by which clients know to send the next request as it is. */
-function compressed(field: string, found: string): DomainError {
-  const message = `${field}: found compression "${found}"; expected none: compressed requests are not taken`;
-  return new DomainError('COMPRESSION_NOT_OFFERED', message, { field });
+function compressed(header: string, found: string): DomainError {
+  const message = `${header}: found compression "${found}"; expected none: compressed requests are not taken`;
+  return new DomainError('COMPRESSION_NOT_OFFERED', message, { header });
 }
 
 function unreadableJson({ message }: Error): DomainError {
   const [, known, unknown] = /field \S*\.(\w+) from JSON|key "([^"]*)" is unknown/.exec(message) ?? [];
-  return new DomainError('INVALID_FIELD', message, { field: known ?? unknown ?? 'request' });
+  const field = known ?? unknown;
+  if (field === undefined) return new DomainError('UNREADABLE_REQUEST', message);
+  return new DomainError('INVALID_FIELD', message, { field });
 }
 
 /** Undefined: it is not whole, or there is more. */
