@@ -2,6 +2,7 @@
 // npm run check: everything that reads the code without running it.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import { baselinePath, checkBreaking, writeBaseline } from './proto-baseline.mjs';
 import { reportAndExit, SetupFailure } from './setup/failure.mjs';
 import { setup } from './setup/index.mjs';
 import { lockedPackages, lockFileProblems } from './setup/packages.mjs';
@@ -14,10 +15,13 @@ const binaries = join(repository, 'node_modules', '.bin');
 const env = { NO_COLOR: '1', PATH: [dirname(found.nodePath), binaries, programPath()].join(delimiter) };
 const tool = (name, ...args) => run(join(binaries, name), args, { cwd: repository, env, keep: 1000 });
 
+const buf = (...args) => tool('buf', ...args);
+
 const checks = [
   ['package-lock.json is whole', checkLockFile],
-  ['buf lint', () => tool('buf', 'lint')],
-  ['buf generate gives just what gen/ holds', checkGenerated],
+  ['buf lint', () => buf('lint')],
+  ['buf breaking', () => checkBreaking(buf)],
+  ['npm run generate gives just what gen/ and proto/baseline.binpb hold', checkGenerated],
   ['biome', () => tool('biome', 'ci', '--colors=off', '.')],
   ['tsc', () => tool('tsc', '--noEmit')],
 ];
@@ -33,8 +37,10 @@ async function checkGenerated() {
   mkdirSync(parent, { recursive: true, mode: 0o700 });
   const fresh = mkdtempSync(join(parent, 'gen-'));
   try {
-    await tool('buf', 'generate', '--output', fresh);
-    await run('diff', ['--recursive', '--unified', join(repository, 'gen'), join(fresh, 'gen')]).catch((error) => {
+    await buf('generate', '--output', fresh);
+    await writeBaseline(buf, join(fresh, 'baseline.binpb'));
+    const same = (committed, made) => run('diff', ['--recursive', '--unified', committed, join(fresh, made)]);
+    await Promise.all([same(join(repository, 'gen'), 'gen'), same(baselinePath, 'baseline.binpb')]).catch((error) => {
       throw new SetupFailure(error.message, 'npm run generate');
     });
   } finally {

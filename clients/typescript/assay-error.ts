@@ -1,5 +1,6 @@
+import { durationMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
 import { readConnectionFailure } from './connection-failure.ts';
 
 /** Reasons this client gives itself; all others are the server's words. */
@@ -23,8 +24,12 @@ export class AssayError extends Error {
   readonly code: string;
   /** What the server says about the error: ids, limits, fields. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** Whether the same call may succeed a little later. */
+  /** Whether the same call may succeed a little later: this client tries it again by itself where that is safe. */
   readonly transient: boolean;
+  /** The least time to wait before the same call may succeed. Undefined: the server does not advise to try again. */
+  readonly retryDelayMs: number | undefined;
+  /** The fields of the request that the server does not accept, by their names in the proto. */
+  readonly fieldViolations: readonly FieldViolation[];
   /** Whether the call certainly never reached a server. */
   readonly unsent: boolean;
 
@@ -35,14 +40,24 @@ export class AssayError extends Error {
     this.code = details.code ?? 'UNKNOWN';
     this.metadata = details.metadata ?? {};
     this.transient = details.transient ?? false;
+    this.retryDelayMs = details.retryDelayMs;
+    this.fieldViolations = details.fieldViolations ?? [];
     this.unsent = details.unsent ?? false;
   }
+}
+
+/** What is wrong with one field of a request. */
+export interface FieldViolation {
+  readonly field: string;
+  readonly description: string;
 }
 
 export interface AssayErrorDetails {
   code?: string;
   metadata?: Readonly<Record<string, string>>;
   transient?: boolean;
+  retryDelayMs?: number | undefined;
+  fieldViolations?: readonly FieldViolation[];
   unsent?: boolean;
   cause?: unknown;
 }
@@ -55,7 +70,8 @@ export function toAssayError(error: unknown, endpoint: string): AssayError {
   const info = error.findDetails(ErrorInfoSchema)[0];
   if (info !== undefined) {
     const transient = error.code === Code.Unavailable || refusedAtFirst.has(info.reason);
-    return new AssayError(info.reason, error.rawMessage, { code, metadata: info.metadata, transient, cause: error });
+    const { reason, metadata } = info;
+    return new AssayError(reason, error.rawMessage, { code, metadata, transient, ...adviceOf(error), cause: error });
   }
   if (error.metadata.has('grpc-status') || lasting.has(error.code)) {
     const transient = error.code === Code.Unavailable;
@@ -64,6 +80,15 @@ export function toAssayError(error: unknown, endpoint: string): AssayError {
   // Without a status of the server's the connection itself failed, whatever code the transport chose for it.
   const { reason, message, ...rest } = readConnectionFailure(error, endpoint);
   return new AssayError(reason, message, { code, ...rest, cause: error });
+}
+
+function adviceOf(error: ConnectError): Pick<AssayErrorDetails, 'retryDelayMs' | 'fieldViolations'> {
+  const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
+  const violations = error.findDetails(BadRequestSchema).flatMap(({ fieldViolations }) => fieldViolations);
+  return {
+    retryDelayMs: delay === undefined ? undefined : durationMs(delay),
+    fieldViolations: violations.map(({ field, description }) => ({ field, description })),
+  };
 }
 
 /** Limits that refuse before anything is done: waiting and asking again is as safe as for UNAVAILABLE. */

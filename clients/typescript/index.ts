@@ -1,4 +1,4 @@
-export { AssayError, type LocalReason } from './assay-error.ts';
+export { AssayError, type FieldViolation, type LocalReason } from './assay-error.ts';
 export { type Client, type ClientOptions, createClient } from './client.ts';
 export type { Execution, TerminalSize } from './execution.ts';
 export type { AwaitingKind, EndReasonName, ExecutionEvent, ExecutionResult, StreamName } from './execution-event.ts';

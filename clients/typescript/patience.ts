@@ -49,9 +49,11 @@ export function createPatience(options: PatienceOptions, acquaintance: Acquainta
       failingSince ??= now;
       const limitMs = acquaintance.met ? options.reconnectTimeoutMs : options.connectTimeoutMs;
       const leftMs = failingSince + limitMs - now;
-      if (leftMs <= 0) throw acquaintance.met ? failure : suspect(failure, options.endpoint);
+      const leastMs = failure.retryDelayMs ?? 0;
+      // Asking earlier than the server allows would be refused again, so a delay past the limit is a failure now.
+      if (leftMs <= 0 || leastMs > leftMs) throw acquaintance.met ? failure : suspect(failure, options.endpoint);
       // Jitter, so that the clients of a server that comes back do not all return at once.
-      const pauseMs = Math.min(delayMs * (0.5 + Math.random() / 2), leftMs);
+      const pauseMs = Math.min(leastMs + delayMs * (0.5 + Math.random() / 2), leftMs);
       delayMs = Math.min(delayMs * 2, longestDelayMs);
       await delay(pauseMs, undefined, signal === undefined ? {} : { signal }).catch(() => {
         throw new AssayError('DETACHED', 'the caller stopped waiting', { code: 'CANCELED', cause: failure });

@@ -1,9 +1,15 @@
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type Any, AnySchema, anyPack, anyUnpack } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { ErrorInfoSchema, Status_AnySchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
-import { DomainError, isReason } from './domain-error.ts';
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { StatusSchema } from '../../gen/google/rpc/status_pb.js';
+import { DomainError } from './domain-error.ts';
+import { durationFromMicros } from './duration.ts';
+import { isReason, retryMsOf } from './error-reason.ts';
 
 const domain = 'assay.dev';
+
+type Detail = ConnectError['details'][number];
 
 /**
  * The one place where errors become what travels. Anything that is not a DomainError or already a ConnectError is
@@ -13,8 +19,23 @@ export function toConnectError(error: unknown, report: (error: unknown) => void)
   if (error instanceof ConnectError) return error;
   const known = error instanceof DomainError ? error : foreign(error);
   if (known !== error || known.code === Code.Internal) report(error);
-  const info = { reason: known.reason, domain, metadata: { ...known.metadata } };
-  return new ConnectError(known.message, known.code, undefined, [{ desc: ErrorInfoSchema, value: info }]);
+  const travelling = new ConnectError(known.message, known.code);
+  travelling.details = detailsOf(known);
+  return travelling;
+}
+
+/** ErrorInfo first: it is on every error. */
+function detailsOf({ reason, message, metadata, code }: DomainError): Detail[] {
+  const details: Detail[] = [{ desc: ErrorInfoSchema, value: { reason, domain, metadata: { ...metadata } } }];
+  const retryMs = retryMsOf(reason);
+  if (retryMs !== undefined) {
+    details.push({ desc: RetryInfoSchema, value: { retryDelay: durationFromMicros(retryMs * 1_000) } });
+  }
+  const { field } = metadata;
+  if (field !== undefined && code === Code.InvalidArgument) {
+    details.push({ desc: BadRequestSchema, value: { fieldViolations: [{ field, description: message, reason }] } });
+  }
+  return details;
 }
 
 /** What a caller is told of an error that is none of ours. */
@@ -37,15 +58,28 @@ export function fromConnectError(error: ConnectError): DomainError | undefined {
   return new DomainError(info.reason, error.rawMessage, info.metadata);
 }
 
+/** The same from an encoded google.rpc.Status. Undefined: it names no reason of ours, or is no Status. */
+export function fromStatus(status: Uint8Array, message: string): DomainError | undefined {
+  try {
+    for (const detail of fromBinary(StatusSchema, status).details) {
+      const info = anyUnpack(detail, ErrorInfoSchema);
+      if (info !== undefined && isReason(info.reason)) return new DomainError(info.reason, message, info.metadata);
+    }
+    return undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** A google.rpc.Status, encoded. */
 export function toStatus(error: ConnectError): Uint8Array {
-  const details = error.findDetails(ErrorInfoSchema).map((info) =>
-    create(Status_AnySchema, {
-      typeUrl: `type.googleapis.com/${ErrorInfoSchema.typeName}`,
-      value: toBinary(ErrorInfoSchema, info),
-    }),
-  );
-  return toBinary(StatusSchema, create(StatusSchema, { code: error.code, message: error.rawMessage, details }));
+  const { code, rawMessage: message } = error;
+  return toBinary(StatusSchema, create(StatusSchema, { code, message, details: error.details.map(packed) }));
+}
+
+function packed(detail: Detail): Any {
+  if ('desc' in detail) return anyPack(detail.desc, create(detail.desc, detail.value));
+  return create(AnySchema, { typeUrl: `type.googleapis.com/${detail.type}`, value: detail.value });
 }
 
 /** The trailers of a gRPC response that ends in this error, for the streams that are framed by hand. */

@@ -201,7 +201,7 @@ describe('buf curl by reflection', () => {
   });
 
   test.each(['grpc', 'grpcweb', 'connect'])('asks for health over %s without a key', async (protocol) => {
-    const schema = fileURLToPath(new URL('../../proto', import.meta.url));
+    const schema = fileURLToPath(new URL('../../node_modules/grpc-health-check/proto', import.meta.url));
     const args = ['curl', '--protocol', protocol, '--http2-prior-knowledge', '--schema', schema];
     const { stdout } = await run(buf, [...args, `${stack.endpoint}/grpc.health.v1.Health/Check`]);
     expect(JSON.parse(stdout)).toEqual({ status: 'SERVING' });

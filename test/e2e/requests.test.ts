@@ -41,7 +41,8 @@ describe('a command text', () => {
   test('too large for any request is refused as well', async () => {
     await expect(session.run('x'.repeat(10 * mebibyte))).rejects.toMatchObject({
       reason: 'LIMIT_EXCEEDED',
-      metadata: { field: 'request', limit: String(4 * mebibyte) },
+      metadata: { limit: String(4 * mebibyte) },
+      fieldViolations: [],
     });
   });
 

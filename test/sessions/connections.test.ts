@@ -5,7 +5,7 @@ import * as grpc from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createClient as createAssay } from '../../clients/typescript/index.ts';
-import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/health/v1/health_pb.js';
 import { type NatsProcess, startNats } from '../shared/store/nats-process.ts';
 import { openHttp1, openHttp2, openRawCall } from './raw-call.ts';
 import { adminKey, type RunningService, runService } from './running-service.ts';

@@ -4,7 +4,7 @@ import { createClient } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
-import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/health/v1/health_pb.js';
 import { createNatsObjectBucket } from '../../services/shared/store/nats-object-bucket.ts';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
 import { getPage } from '../http-page.ts';

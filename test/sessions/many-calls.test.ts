@@ -8,7 +8,8 @@ import {
   type ExecutionEvent,
 } from '../../gen/assay/v1/execution_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
-import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { StatusSchema } from '../../gen/google/rpc/status_pb.js';
 import type { Admitted } from '../../services/sessions/auth/admission.ts';
 import type { ExecutionStreams } from '../../services/sessions/execution/execution-stream.ts';
 import { createManyCalls } from '../../services/sessions/execution/many-calls.ts';

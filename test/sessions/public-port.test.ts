@@ -8,10 +8,10 @@ import * as grpc from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
-import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/health/v1/health_pb.js';
 import { getPage } from '../http-page.ts';
 import { openHttp1 } from './raw-call.ts';
-import { reasonOf } from './reason.ts';
+import { reasonOf, retryMsOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
 
 let service: RunningService;
@@ -125,20 +125,25 @@ test('health answers by service, and its watch tells at once', async () => {
   expect((await health.check({})).status).toBe(Status.SERVING);
   expect((await health.check({ service: 'assay.v1.SessionService' })).status).toBe(Status.SERVING);
   await expect(health.check({ service: 'nobody' })).rejects.toThrow('nobody');
+  const { statuses } = await health.list({});
+  expect(Object.keys(statuses)).toEqual(expect.arrayContaining(['', 'assay.v1.SessionService']));
+  expect(new Set(Object.values(statuses).map(({ status }) => status))).toEqual(new Set([Status.SERVING]));
   for await (const { status } of health.watch({})) {
     expect(status).toBe(Status.SERVING);
     break;
   }
 });
 
+const refusalOf = (error: unknown) => `${reasonOf(error)}, retry after ${retryMsOf(error)} ms`;
+
 test('a key over its rate is refused and the others are not', async () => {
   // So few that a slow machine, too, makes more calls in a second.
   const strict = await runService({ nats: service.nats, env: { ASSAY_LIMIT_REQUESTS_PER_SECOND: '2' } });
   const { secret } = await strict.makeKey(Scope.AGENT);
   const [over, other] = [adminKey, secret].map((key) => clientsOf(strict.transport(key)).sessions);
-  const list = (sessions = over) => sessions?.listSessions({}).then(() => 'ok', reasonOf);
+  const list = (sessions = over) => sessions?.listSessions({}).then(() => 'ok', refusalOf);
   const answers = await Promise.all(Array.from({ length: 100 }, () => list()));
-  expect(answers).toContain('RATE_LIMITED');
+  expect(answers).toContain('RATE_LIMITED, retry after 1000 ms');
   expect(answers).toContain('ok');
   expect(await list(other)).toBe('ok');
   await strict.stop();

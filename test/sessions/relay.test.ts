@@ -123,11 +123,11 @@ describe.each(ways)('over %s on HTTP/%s', (protocol, httpVersion) => {
   ])("the worker's error arrives %s with its reason, words and details", async (_when, late) => {
     worker.execute = async (_request, stream) => {
       if (late) await stream.event(started);
-      throw new DomainError('PROGRAM_NOT_STARTED', 'no such file: 50% of “ünicode”', { program: 'x' });
+      throw new DomainError('PROGRAM_NOT_STARTED', 'no such file: 50% of “ünicode”', { errno: 'ENOENT' });
     };
     const error = await run(api()).catch((e) => e);
     expect(reasonOf(error)).toBe('PROGRAM_NOT_STARTED');
-    expect(metadataOf(error)).toEqual({ program: 'x' });
+    expect(metadataOf(error)).toEqual({ errno: 'ENOENT' });
     expect(ConnectError.from(error).rawMessage).toBe('no such file: 50% of “ünicode”');
     expect(ConnectError.from(error).code).toBe(Code.FailedPrecondition);
   });
@@ -215,11 +215,11 @@ describe.each(ways)('attaching over %s on HTTP/%s', (protocol, httpVersion) => {
   ])("the worker's error arrives %s with its reason and words", async (_when, late) => {
     worker.attach = async (_request, stream) => {
       if (late) await stream.event(started);
-      throw new DomainError('SANDBOX_LOST', 'it is gone: 50% of “ünicode”', { execution_id: 'x' });
+      throw new DomainError('SHELL_CLOSED', 'it is gone: 50% of “ünicode”', { shell_id: 'x' });
     };
     const error = await attach().catch((e) => e);
-    expect(reasonOf(error)).toBe('SANDBOX_LOST');
-    expect(metadataOf(error)).toEqual({ execution_id: 'x' });
+    expect(reasonOf(error)).toBe('SHELL_CLOSED');
+    expect(metadataOf(error)).toEqual({ shell_id: 'x' });
     expect(ConnectError.from(error).rawMessage).toBe('it is gone: 50% of “ünicode”');
   });
 

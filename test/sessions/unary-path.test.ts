@@ -67,11 +67,11 @@ test('a call is answered with one message, a status and its request id', async (
 });
 
 describe.each([
-  ['nothing', () => Buffer.alloc(0), 'INVALID_FIELD'],
-  ['half a message', () => request().subarray(0, 9), 'INVALID_FIELD'],
-  ['two messages', () => Buffer.concat([request(), request()]), 'INVALID_FIELD'],
-  ['what is no message', () => grpcFrame(Buffer.from([0xff])), 'INVALID_FIELD'],
-  ['a compressed message', () => Buffer.concat([Buffer.from([1]), request().subarray(1)]), 'INVALID_FIELD'],
+  ['nothing', () => Buffer.alloc(0), 'UNREADABLE_REQUEST'],
+  ['half a message', () => request().subarray(0, 9), 'UNREADABLE_REQUEST'],
+  ['two messages', () => Buffer.concat([request(), request()]), 'UNREADABLE_REQUEST'],
+  ['what is no message', () => grpcFrame(Buffer.from([0xff])), 'UNREADABLE_REQUEST'],
+  ['a compressed message', () => Buffer.concat([Buffer.from([1]), request().subarray(1)]), 'UNREADABLE_REQUEST'],
   ['a message of a gibibyte, as it says', () => Buffer.from([0, 0x40, 0, 0, 0]), 'LIMIT_EXCEEDED'],
 ])('a call with %s', (_what, body, reason) => {
   test('is refused with a reason', async () => {
@@ -89,7 +89,7 @@ test('a call without a key is refused before its body was read', async () => {
 
 test("a worker's error arrives with its reason", async () => {
   worker.calls.getExecution = () => {
-    throw new DomainError('SANDBOX_LOST', 'gone: 50% of “ünicode”', { session_id: sessionId });
+    throw new DomainError('SANDBOX_LOST', 'gone: 50% of “ünicode”');
   };
   const { error } = await call(request()).answer;
   worker.calls.getExecution = answering as NonNullable<typeof answering>;

@@ -1,6 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
+import { StatusSchema } from '../../gen/google/rpc/status_pb.js';
 import { grpcFrame } from '../../services/shared/grpc-frame.ts';
 import { openHttp2, openRawCall } from './raw-call.ts';
 import { adminKey, type RunningService, runService } from './running-service.ts';
@@ -36,18 +37,18 @@ function infoOf(told: string) {
     const [any] = fromBinary(StatusSchema, Buffer.from(inTrailers, 'base64')).details;
     return fromBinary(ErrorInfoSchema, any?.value ?? Buffer.alloc(0));
   }
-  const inJson = /google\.rpc\.ErrorInfo",.*"value":"([\w+/]+)"/.exec(told)?.[1];
+  const inJson = /google\.rpc\.ErrorInfo",.*?"value":"([\w+/]+)"/.exec(told)?.[1];
   return inJson === undefined ? undefined : fromBinary(ErrorInfoSchema, Buffer.from(inJson, 'base64'));
 }
 
 const type = (contentType: string, more: Record<string, string> = {}) => ({ 'content-type': contentType, ...more });
 
-describe('a request that cannot be read is refused with INVALID_FIELD and a request id:', () => {
-  const rows: [string, string, string, Record<string, string>, Buffer][] = [
-    ['broken protobuf over Connect', 'request', unary, type('application/proto'), cut],
-    ['broken protobuf over a Connect stream', 'request', streamed, type('application/connect+proto'), grpcFrame(cut)],
-    ['broken protobuf over gRPC-Web', 'request', unary, type('application/grpc-web+proto'), grpcFrame(cut)],
-    ['broken protobuf of many', 'request', many, type('application/connect+proto'), grpcFrame(cut)],
+describe('a request that cannot be read is refused with a reason and a request id:', () => {
+  const rows: [string, string | undefined, string, Record<string, string>, Buffer][] = [
+    ['broken protobuf over Connect', undefined, unary, type('application/proto'), cut],
+    ['broken protobuf over a Connect stream', undefined, streamed, type('application/connect+proto'), grpcFrame(cut)],
+    ['broken protobuf over gRPC-Web', undefined, unary, type('application/grpc-web+proto'), grpcFrame(cut)],
+    ['broken protobuf of many', undefined, many, type('application/connect+proto'), grpcFrame(cut)],
     ['an unknown field over Connect', 'ttll', unary, type('application/json'), json],
     ['an unknown field over a Connect stream', 'ttll', streamed, type('application/connect+json'), grpcFrame(json)],
     ['an unknown field over gRPC', 'ttll', unary, type('application/grpc+json', { te: 'trailers' }), grpcFrame(json)],
@@ -68,12 +69,14 @@ describe('a request that cannot be read is refused with INVALID_FIELD and a requ
       Buffer.from('{"limits":{"diskBytes":"x"}}'),
     ],
     ['an unknown mode', 'network.mode', unary, type('application/json'), Buffer.from('{"network":{"mode":"NO"}}')],
-    ['half a message over a Connect stream', 'request', streamed, type('application/connect+proto'), half],
-    ['half a message over gRPC-Web', 'request', unary, type('application/grpc-web+proto'), half],
+    ['half a message over a Connect stream', undefined, streamed, type('application/connect+proto'), half],
+    ['half a message over gRPC-Web', undefined, unary, type('application/grpc-web+proto'), half],
   ];
   test.each(rows)('%s', async (_title, field, method, headers, body) => {
     const told = await answerTo(method, headers, body);
-    expect(infoOf(told)).toMatchObject({ reason: 'INVALID_FIELD', domain: 'assay.dev', metadata: { field } });
+    const reason = field === undefined ? 'UNREADABLE_REQUEST' : 'INVALID_FIELD';
+    const metadata = field === undefined ? {} : { field };
+    expect(infoOf(told)).toMatchObject({ reason, domain: 'assay.dev', metadata });
     expect(told).toContain('x-request-id');
     expect(told).toMatch(/invalid_argument|grpc-status"?: ?"?3/);
   });
@@ -103,9 +106,9 @@ describe('a request that is compressed is refused with COMPRESSION_NOT_OFFERED a
       grpcFrame(json),
     ],
   ];
-  test.each(rows)('%s', async (_title, field, method, headers, body) => {
+  test.each(rows)('%s', async (_title, header, method, headers, body) => {
     const told = await answerTo(method, headers, body);
-    expect(infoOf(told)).toMatchObject({ reason: 'COMPRESSION_NOT_OFFERED', metadata: { field } });
+    expect(infoOf(told)).toMatchObject({ reason: 'COMPRESSION_NOT_OFFERED', metadata: { header } });
     expect(told).toContain('x-request-id');
     expect(told).toMatch(/unimplemented|grpc-status"?: ?"?12/);
     expect(told).toContain('expected none');

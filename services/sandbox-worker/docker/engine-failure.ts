@@ -37,7 +37,7 @@ export function engineSilent(socketPath: string, error: unknown): DomainError {
   return new DomainError(
     'ENGINE_FAILED',
     `no Docker engine answers at ${socketPath} (${saidBy(error)}); ${advice}`,
-    { socket: socketPath },
+    {},
     { cause: error },
   );
 }

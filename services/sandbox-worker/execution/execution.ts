@@ -1,7 +1,8 @@
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { JournalRecord } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { EndReason, type ExecutionResult, OutputStream } from '../../../gen/assay/v1/execution_pb.js';
-import { DomainError, isReason } from '../../shared/domain-error.ts';
+import { DomainError } from '../../shared/domain-error.ts';
+import { isReason } from '../../shared/error-reason.ts';
 import {
   failedStep,
   forget,

@@ -94,6 +94,7 @@ export function createExecutions(
   };
   // A warm sandbox gets its session's id after this.
   const sessionId = () => host.sessionId;
+  const namesOf = (executionId: string) => ({ session_id: host.sessionId, execution_id: executionId });
   const shells = createShells({ ...host, sessionId, issue, synced: () => synced, accept: acceptOne }, around, limits);
   const executionHost: ExecutionHost = {
     ...host,
@@ -294,7 +295,7 @@ export function createExecutions(
       if (existing !== undefined) {
         if (existing.spec.fingerprint === fingerprintOf(request)) return existing;
         const message = `execution_id ${request.executionId} was used for another command; choose a new one`;
-        throw new DomainError('EXECUTION_ID_REUSED', message);
+        throw new DomainError('EXECUTION_ID_REUSED', message, namesOf(request.executionId));
       }
       const accept = request.shellId === '' ? acceptDirect : acceptInShell;
       return accept(request, encoded, traceparent);
@@ -302,7 +303,7 @@ export function createExecutions(
     find(id) {
       const execution = table.find(id);
       if (execution !== undefined) return execution;
-      throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${id} in session ${host.sessionId}`);
+      throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${id} in session ${host.sessionId}`, namesOf(id));
     },
     at: (number) => table.at(number),
     prepare() {

@@ -1,4 +1,4 @@
-import { DomainError, type Reason } from '../../shared/domain-error.ts';
+import { DomainError } from '../../shared/domain-error.ts';
 
 /** The most slots that one project may hold: its share, and all but one at most. A single slot cannot be shared. */
 export function projectSlots(slots: number, sharePercent: number): number {
@@ -9,7 +9,7 @@ export function projectSlots(slots: number, sharePercent: number): number {
 export interface ProjectLimitSpec {
   readonly limit: number;
   /** Of the refusal. */
-  readonly reason: Reason;
+  readonly reason: 'BUILD_QUOTA' | 'VALIDATION_QUOTA';
   /** What is counted, in the plural, and the setting that has the limit. */
   readonly what: string;
   readonly setting: string;

@@ -267,7 +267,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       if (sandbox !== undefined) return sandbox;
       if (handedOver !== undefined) throw handedOver;
       if (busy(sessionId)) throw new DomainError('SESSION_ENDED', `session ${sessionId} is being closed`);
-      throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
+      throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`, { session_id: sessionId });
     },
     use(sessionId) {
       const sandbox = sandboxes.find(sessionId);
@@ -386,7 +386,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       const sandbox = (): Sandbox => {
         const found = sandboxes.find(sessionId);
         if (found.project === project) return found;
-        throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
+        throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`, { session_id: sessionId });
       };
       return {
         containerId: sandbox().file.containerId,

@@ -35,7 +35,7 @@ export function createLines(hot: HotStreams, authorized: (given: string | undefi
     }
     if (request.method !== 'POST' || request.url !== attachPath) {
       const found = `${request.method} ${request.url}`;
-      throw new DomainError('INVALID_FIELD', `${found} is not served over HTTP/1.1; POST ${attachPath} is`);
+      throw new DomainError('UNREADABLE_REQUEST', `${found} is not served over HTTP/1.1; POST ${attachPath} is`);
     }
     const frames = createGrpcFrameReader(requestLimit);
     const messages: Buffer[] = [];
@@ -45,7 +45,7 @@ export function createLines(hot: HotStreams, authorized: (given: string | undefi
     }
     const [message] = messages;
     if (message === undefined || messages.length > 1) {
-      throw new DomainError('INVALID_FIELD', 'request: expected one whole message', { field: 'request' });
+      throw new DomainError('UNREADABLE_REQUEST', 'request: expected one whole message');
     }
     hot.attach(message, request.headers, () => carryOnLine(response));
   }

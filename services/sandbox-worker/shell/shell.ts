@@ -144,7 +144,10 @@ export class Shell implements Seat {
       for (const execution of this.queue.splice(0)) {
         execution.dismiss('its shell was closed before it ran; nothing was run');
       }
-      this.ready.reject(new DomainError('SHELL_CLOSED', `shell ${this.spec.id} was closed while it was being opened`));
+      const { id } = this.spec;
+      this.ready.reject(
+        new DomainError('SHELL_CLOSED', `shell ${id} was closed while it was being opened`, { shell_id: id }),
+      );
       this.demandEnd();
     }
     return this.gone.promise;

@@ -97,7 +97,8 @@ export function createShells(host: ShellsHost, around: ShellSurroundings, limits
   function find(id: string): Shell {
     const shell = byId.get(id);
     if (shell !== undefined) return shell;
-    throw new DomainError('SHELL_NOT_FOUND', `no shell ${id} in session ${host.sessionId()}; OpenShell opens one`);
+    const message = `no shell ${id} in session ${host.sessionId()}; OpenShell opens one`;
+    throw new DomainError('SHELL_NOT_FOUND', message, { session_id: host.sessionId(), shell_id: id });
   }
 
   function refuseOverLimits({ queued, spec }: Shell, bytes: number): void {
@@ -126,7 +127,7 @@ export function createShells(host: ShellsHost, around: ShellSurroundings, limits
     known: (id) => byId.get(id),
     seat(id, bytes) {
       const shell = find(id);
-      if (shell.closing) throw new DomainError('SHELL_CLOSED', `shell ${id} is closed; open another`);
+      if (shell.closing) throw new DomainError('SHELL_CLOSED', `shell ${id} is closed; open another`, { shell_id: id });
       if (!shell.idle) refuseOverLimits(shell, bytes);
       return shell;
     },

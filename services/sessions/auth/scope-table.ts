@@ -6,9 +6,9 @@ import { ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
 import { ShellService } from '../../../gen/assay/v1/shell_pb.js';
 import { VerificationService } from '../../../gen/assay/v1/verification_pb.js';
-import { Health } from '../../../gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../../gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../../gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { Health } from '../../../gen/health/v1/health_pb.js';
 
 /** What a caller must have: nothing at all, any valid key, or a key with a scope (admin has them all). */
 export type Requirement = 'nothing' | 'key' | 'agent' | 'grader' | 'admin';
@@ -65,7 +65,7 @@ const verificationRows: Rows<typeof VerificationService> = {
   regradeSubmission: 'key',
 };
 const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key', forgetWorker: 'admin' };
-const healthRows: Rows<typeof Health> = { check: 'nothing', watch: 'nothing' };
+const healthRows: Rows<typeof Health> = { check: 'nothing', watch: 'nothing', list: 'nothing' };
 const reflectionRows: Rows<typeof ServerReflection> = { serverReflectionInfo: 'key' };
 
 /** Every service of the public port with its rows. */

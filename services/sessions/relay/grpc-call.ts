@@ -4,7 +4,7 @@ import { createGrpcFrameReader } from '../../shared/grpc-frame.ts';
 import { toTrailers } from '../../shared/rpc-error.ts';
 import { type RequestBody, requestTimeout } from '../rpc/request-body.ts';
 import { discardBody, refusedBodyBytes, refusedBodyMs } from '../rpc/unread-body.ts';
-import { invalid, overLimit } from '../validation/field.ts';
+import { requestTooLong, unreadable } from '../validation/field.ts';
 import { unsentMemoryOf } from './unsent-memory.ts';
 
 /** One server-streaming gRPC call, framed by hand on its HTTP/2 stream. */
@@ -107,7 +107,7 @@ function readMessage(stream: ServerHttp2Stream, body: RequestBody): Promise<Buff
         const found = frames.push(chunk);
         const [first] = found;
         if (found.length > 1 || (message !== undefined && first !== undefined)) {
-          throw invalid('request', 'found more than one message', 'one');
+          throw unreadable('found more than one message', 'one');
         }
         message = first === undefined ? message : Buffer.from(first);
       } catch (error) {
@@ -117,9 +117,9 @@ function readMessage(stream: ServerHttp2Stream, body: RequestBody): Promise<Buff
     const onEnd = (): void =>
       finish(() => {
         if (message !== undefined && frames.pending === 0) resolve(message);
-        else reject(invalid('request', 'found no whole message', 'one'));
+        else reject(unreadable('found no whole message', 'one'));
       });
-    const onClose = (): void => finish(() => reject(invalid('request', 'the call was cancelled', 'one message')));
+    const onClose = (): void => finish(() => reject(unreadable('the call was cancelled', 'one message')));
     const finish = (run: () => void): void => {
       clearTimeout(timer);
       body.hold(0);
@@ -138,8 +138,8 @@ function readMessage(stream: ServerHttp2Stream, body: RequestBody): Promise<Buff
 export function toReadingError(error: unknown, limitBytes: number): unknown {
   if (!(error instanceof RangeError)) return error;
   const found = /of (\d+) bytes/.exec(error.message)?.[1];
-  if (found !== undefined) return overLimit('request', Number(found), limitBytes, 'bytes');
-  return invalid('request', error.message, 'a message that is not compressed');
+  if (found !== undefined) return requestTooLong(Number(found), limitBytes);
+  return unreadable(error.message, 'a message that is not compressed');
 }
 
 const unitsMs: Readonly<Record<string, number>> = { n: 1e-6, u: 1e-3, m: 1, S: 1e3, M: 6e4, H: 3.6e6 };

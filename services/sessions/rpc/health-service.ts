@@ -1,5 +1,5 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import { type Health, HealthCheckResponse_ServingStatus as Status } from '../../../gen/grpc/health/v1/health_pb.js';
+import { type Health, HealthCheckResponse_ServingStatus as Status } from '../../../gen/health/v1/health_pb.js';
 import type { Readiness } from '../server/readiness.ts';
 
 /** `services`: the names that may be asked for; the empty one is the whole server. */
@@ -14,6 +14,11 @@ export function createHealthService(readiness: Readiness, services: ReadonlySet<
       const status = statusOf(service);
       if (status === Status.SERVICE_UNKNOWN) throw new ConnectError(`unknown service ${service}`, Code.NotFound);
       return { status };
+    },
+    async list() {
+      await readiness.look();
+      const all = ['', ...services].map((service) => [service, { status: statusOf(service) }]);
+      return { statuses: Object.fromEntries(all) };
     },
     async *watch({ service }, { signal }) {
       let last: Status | undefined;

@@ -2,7 +2,7 @@ import { type DescMessage, type DescMethod, fromJson, type JsonValue } from '@bu
 import { Code, ConnectError } from '@connectrpc/connect';
 import { DomainError } from '../../shared/domain-error.ts';
 import { grpcPrefixBytes } from '../../shared/grpc-frame.ts';
-import { invalid, show } from '../validation/field.ts';
+import { invalid, show, unreadable } from '../validation/field.ts';
 import { onlyFieldOfType, undecodableField } from '../validation/json-field.ts';
 import { decodeRequest } from '../validation/message.ts';
 
@@ -28,7 +28,7 @@ export function unreadableRequest(method: DescMethod, header: Headers, body: Buf
   const encoding = header.get(encodingHeaders[framing ?? 'unary']);
   if (encoding !== null && encoding !== 'identity') return compressed(encodingHeaders[framing ?? 'unary'], encoding);
   const message = framing === undefined ? body : messageIn(body);
-  if (message === undefined) return invalid('request', 'found no whole message', 'one');
+  if (message === undefined) return unreadable('found no whole message', 'one');
   if (/json/.test(contentType)) {
     const error = jsonError(method.input, message.toString());
     if (error !== undefined) return error;
@@ -41,8 +41,8 @@ export function unreadableRequest(method: DescMethod, header: Headers, body: Buf
   }
   const timeout = timeoutHeaders[framing ?? 'unary'];
   const given = header.get(timeout);
-  if (given !== null) return invalid(timeout, `found ${show(given)}`, 'a timeout as the protocol writes it');
-  return invalid('request', 'found a call that cannot be understood', `one of ${method.name}`);
+  if (given !== null) return unreadable(`found ${show(given)}`, 'a timeout as the protocol writes it', timeout);
+  return unreadable('found a call that cannot be understood', `one of ${method.name}`);
 }
 
 /** The same for a message of a stream, which the framework reads while the handler runs. Undefined: it is another error. */
@@ -54,8 +54,8 @@ export function unreadableMessage(error: unknown, { input }: DescMethod): Domain
     return compressed(encodingHeaders[metadata.has('grpc-accept-encoding') ? 'grpc' : 'connect'], compression);
   }
   const binary = /^parse binary: (.*)/.exec(rawMessage)?.[1];
-  if (binary !== undefined) return invalid('request', `cannot be read: ${binary}`, 'a message of this method');
-  if (rawMessage.endsWith('incomplete envelope')) return invalid('request', 'found no whole message', 'one');
+  if (binary !== undefined) return unreadable(`cannot be read: ${binary}`, 'a message of this method');
+  if (rawMessage.endsWith('incomplete envelope')) return unreadable('found no whole message', 'one');
   if (code !== Code.InvalidArgument) return undefined;
   // The message itself is gone by now.
   const typeName = /(?:message|enum) (\S+) from JSON/.exec(rawMessage)?.[1];
@@ -63,9 +63,9 @@ export function unreadableMessage(error: unknown, { input }: DescMethod): Domain
 }
 
 /** gRPC has a code of its own for it, by which clients know to send the next request as it is. */
-function compressed(field: string, found: string): DomainError {
-  const message = `${field}: found compression "${found}"; expected none: compressed requests are not taken`;
-  return new DomainError('COMPRESSION_NOT_OFFERED', message, { field });
+function compressed(header: string, found: string): DomainError {
+  const message = `${header}: found compression "${found}"; expected none: compressed requests are not taken`;
+  return new DomainError('COMPRESSION_NOT_OFFERED', message, { header });
 }
 
 /** Why the text is no message of this schema. Undefined: it is one. */
@@ -74,7 +74,7 @@ function jsonError(schema: DescMessage, text: string): DomainError | undefined {
   try {
     json = JSON.parse(text);
   } catch (error) {
-    return invalid('request', (error as Error).message, 'JSON');
+    return unreadable((error as Error).message, 'JSON');
   }
   try {
     fromJson(schema, json, { ignoreUnknownFields: false });
@@ -86,7 +86,8 @@ function jsonError(schema: DescMessage, text: string): DomainError | undefined {
 
 function unreadableJson(message: string, place: string | undefined): DomainError {
   const [, known, unknown] = /(?:field|oneof) \S*\.(\w+) from JSON|key "([^"]*)" is unknown/.exec(message) ?? [];
-  const field = place ?? known ?? unknown ?? 'request';
+  const field = place ?? known ?? unknown;
+  if (field === undefined) return new DomainError('UNREADABLE_REQUEST', message);
   const duration = /message google\.protobuf\.Duration from JSON: (.*)$/.exec(message)?.[1];
   if (duration !== undefined) return invalid(field, `found ${duration}`, 'seconds as text, such as "60s"');
   return new DomainError('INVALID_FIELD', `${field}: ${message}`, { field });

@@ -5,7 +5,7 @@ import type { Caller } from '../auth/caller.ts';
 import type { Peer } from '../auth/peer.ts';
 import type { GatedCall } from '../rpc/gated-call.ts';
 import { type RequestBodies, type RequestBody, requestTimeout } from '../rpc/request-body.ts';
-import { overLimit } from '../validation/field.ts';
+import { requestTooLong } from '../validation/field.ts';
 
 export interface CallBodyDeps {
   readonly call: GatedCall;
@@ -28,7 +28,7 @@ export async function* readOneMessage(request: Readable, deps: CallBodyDeps): Ch
   try {
     for await (const chunk of timely(request, body, () => true)) {
       bytes += chunk.length;
-      if (bytes > body.limitBytes + prefix) throw overLimit('request', bytes - prefix, body.limitBytes, 'bytes');
+      if (bytes > body.limitBytes + prefix) throw requestTooLong(bytes - prefix, body.limitBytes);
       // The announced length says it before the bytes are there.
       if (deps.framed) meter.push(chunk);
       body.hold(bytes);
@@ -126,7 +126,7 @@ function createEnvelopeMeter({ limitBytes }: RequestBody): { readonly pending: n
           prefix[filled++] = chunk[at++] as number;
           pending += 1;
           if (filled === grpcPrefixBytes) missing = prefix.readUInt32BE(1);
-          if (missing > limitBytes) throw overLimit('request', missing, limitBytes, 'bytes');
+          if (missing > limitBytes) throw requestTooLong(missing, limitBytes);
         } else {
           const taken = Math.min(missing, chunk.length - at);
           at += taken;

@@ -152,15 +152,17 @@ function explained(
   if (answer.status !== 405 && answer.status !== 415) return answer;
   const json = handler.method.methodKind === 'unary' ? 'application/json' : 'application/connect+json';
   const type = header.get('content-type') ?? 'none';
-  const [field, found, expected] =
+  const [name, found, expected] =
     answer.status === 405
       ? ['method', method, 'POST']
       : ['content-type', type, `${json}, or proto instead of json, or application/grpc or application/grpc-web`];
   const example = `curl -H 'Content-Type: application/json' -H "Authorization: Bearer $ASSAY_API_KEY" -d '{}' http://…${handler.requestPath}`;
   const advice = handler.method.methodKind === 'unary' ? `; type: ${example}` : '; use a client of gRPC or Connect';
-  const refusal = new DomainError('INVALID_FIELD', `${field}: found ${found}, expected ${expected}${advice}`, {
-    field,
-  });
+  const refusal = new DomainError(
+    'UNREADABLE_REQUEST',
+    `${name}: found ${found}, expected ${expected}${advice}`,
+    answer.status === 405 ? {} : { header: name },
+  );
   const bytes = errorToJsonBytes(
     toConnectError(refusal, () => {}),
     undefined,

@@ -1,6 +1,7 @@
 import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
-import { DomainError, isReason } from '../../shared/domain-error.ts';
+import { DomainError } from '../../shared/domain-error.ts';
+import { isReason } from '../../shared/error-reason.ts';
 import type { SandboxStart } from './sandbox-start.ts';
 import { endedError } from './session-precondition.ts';
 import { sessionOf } from './session-view.ts';

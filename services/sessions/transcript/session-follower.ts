@@ -9,7 +9,8 @@ import {
   SessionState,
   TranscriptState,
 } from '../../../gen/assay/v1/session_pb.js';
-import { DomainError, type Reason } from '../../shared/domain-error.ts';
+import { DomainError } from '../../shared/domain-error.ts';
+import type { Reason } from '../../shared/error-reason.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { WorkShares } from '../../shared/work-shares.ts';
 import { readWorkerStream } from '../execution/execution-reader.ts';

@@ -18,5 +18,7 @@ export async function* transcriptOf(
     found = true;
     yield { cursor, event: event.value, ...(time && { time }) };
   }
-  if (!found) throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${executionId} in session ${sessionId}`);
+  if (found) return;
+  const names = { session_id: sessionId, execution_id: executionId };
+  throw new DomainError('EXECUTION_NOT_FOUND', `no execution ${executionId} in session ${sessionId}`, names);
 }

@@ -6,6 +6,18 @@ export function invalid(field: string, found: string, expected: string): DomainE
   return new DomainError('INVALID_FIELD', `${field}: ${found}; expected ${expected}`, { field });
 }
 
+/** A request of which no field can be told: its body, or the header that is named. */
+export function unreadable(found: string, expected: string, header?: string): DomainError {
+  const message = `${header ?? 'request'}: ${found}; expected ${expected}`;
+  return new DomainError('UNREADABLE_REQUEST', message, header === undefined ? {} : { header });
+}
+
+/** A message that is longer than one may be. */
+export function requestTooLong(found: number, limit: number): DomainError {
+  const message = `request: found ${found} bytes, the limit is ${limit}`;
+  return new DomainError('LIMIT_EXCEEDED', message, { limit: String(limit) });
+}
+
 /** A value of the right shape and too large, or too small. */
 export function overLimit(field: string, found: number | bigint, limit: number, what: string): DomainError {
   const message = `${field}: found ${found} ${what}, the limit is ${limit}`;

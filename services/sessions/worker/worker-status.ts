@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http2';
-import { fromBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { ErrorInfoSchema, StatusSchema } from '../../../gen/google/rpc/error_details_pb.js';
-import { DomainError, isReason } from '../../shared/domain-error.ts';
+import { DomainError } from '../../shared/domain-error.ts';
+import { fromStatus } from '../../shared/rpc-error.ts';
 
 /** The headers or trailers that end a gRPC response, as far as clients get to see them. */
 export function statusOf(headers: IncomingHttpHeaders): Record<string, string> | undefined {
@@ -31,19 +30,8 @@ export function errorOfStatus(status: Record<string, string>): DomainError | Con
     return new DomainError('INTERNAL', 'the worker refused this server; its operator must compare their tokens');
   }
   const details = status['grpc-status-details-bin'];
-  const info = details === undefined ? undefined : errorInfoOf(details);
-  if (info !== undefined && isReason(info.reason)) return new DomainError(info.reason, message, info.metadata);
-  return new ConnectError(message, Code[code] === undefined ? Code.Unknown : (code as Code));
-}
-
-function errorInfoOf(details: string): { reason: string; metadata: Record<string, string> } | undefined {
-  try {
-    const status = fromBinary(StatusSchema, Buffer.from(details, 'base64'));
-    const any = status.details.find(({ typeUrl }) => typeUrl.endsWith(`/${ErrorInfoSchema.typeName}`));
-    return any === undefined ? undefined : fromBinary(ErrorInfoSchema, any.value);
-  } catch {
-    return undefined;
-  }
+  const known = details === undefined ? undefined : fromStatus(Buffer.from(details, 'base64'), message);
+  return known ?? new ConnectError(message, Code[code] === undefined ? Code.Unknown : (code as Code));
 }
 
 function decodeMessage(message: string): string {

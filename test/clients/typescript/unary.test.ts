@@ -5,7 +5,12 @@ import { Code } from '@connectrpc/connect';
 import { afterEach, expect, test } from 'vitest';
 import { type Client, createClient } from '../../../clients/typescript/index.ts';
 import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { DomainError } from '../../../services/shared/domain-error.ts';
+import { reasons } from '../../../services/shared/error-reason.ts';
+import { toConnectError } from '../../../services/shared/rpc-error.ts';
 import { type DoubleServices, refusal, startServerDouble, unavailable } from './server-double.ts';
+
+const sent = (error: DomainError) => toConnectError(error, () => {});
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -165,4 +170,68 @@ test('a call that the server closes unanswered is made again', async () => {
   );
   await expect(client.server.info()).rejects.toMatchObject({ code: 'UNIMPLEMENTED' });
   expect(calls).toBe(3);
+});
+
+test('a refusal tells the fields that are not valid', async () => {
+  const client = await connect({
+    session: {
+      getSession() {
+        throw sent(new DomainError('INVALID_FIELD', 'session_id: found "x"', { field: 'session_id' }));
+      },
+    },
+  });
+  await expect(client.sessions.get('x')).rejects.toMatchObject({
+    reason: 'INVALID_FIELD',
+    fieldViolations: [{ field: 'session_id', description: 'session_id: found "x"' }],
+    retryDelayMs: undefined,
+  });
+});
+
+test('a refusal that is not tried again by itself tells the delay', async () => {
+  const client = await connect({
+    session: {
+      createSession() {
+        throw sent(new DomainError('NO_CAPACITY', 'all workers are full'));
+      },
+    },
+  });
+  const error = { reason: 'NO_CAPACITY', transient: false, retryDelayMs: 5_000, fieldViolations: [] };
+  await expect(client.sessions.create({})).rejects.toMatchObject(error);
+});
+
+test('a call is not tried again before the delay that the server asked for', async () => {
+  let openMs = 0;
+  let early = 0;
+  const client = await connect({
+    session: {
+      getSession() {
+        const nowMs = performance.now();
+        if (openMs !== 0 && nowMs >= openMs) return { session: { sessionId: 'ses_1', state: SessionState.READY } };
+        if (openMs !== 0) early++;
+        // Timers of node may be early by less than a millisecond.
+        openMs = nowMs + delayMs - 1;
+        throw sent(new DomainError('STORE_UNAVAILABLE', 'the store does not answer'));
+      },
+    },
+  });
+  const delayMs = reasons.STORE_UNAVAILABLE.retryMs;
+  await expect(client.sessions.get('ses_1')).resolves.toMatchObject({ info: { state: 'READY' } });
+  expect(early).toBe(0);
+});
+
+test('a delay that is longer than the client tries for is a failure at once', async () => {
+  let calls = 0;
+  const server = await startServerDouble({
+    session: {
+      getSession() {
+        calls++;
+        throw sent(new DomainError('RATE_LIMITED', 'too fast'));
+      },
+    },
+  });
+  cleanups.push(() => server.stop());
+  const client = createClient({ endpoint: server.endpoint, connectTimeoutMs: 900, reconnectTimeoutMs: 900 });
+  cleanups.push(() => client.close());
+  await expect(client.sessions.get('ses_1')).rejects.toMatchObject({ reason: 'RATE_LIMITED', retryDelayMs: 1_000 });
+  expect(calls).toBe(1);
 });
