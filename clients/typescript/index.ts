@@ -12,13 +12,14 @@ export type {
   BuildEvent,
   BuildStepName,
   CandidateGradingInfo,
+  CandidateKindName,
   DatasetInfo,
   ListSamplesOptions,
   SampleArchive,
   SampleInfo,
   SampleName,
   Samples,
-  TestRoleInfo,
+  TestGroupInfo,
   ValidationEvent,
   ValidationInfo,
 } from './samples.ts';
@@ -28,7 +29,9 @@ export type { LoggedEvent, SessionEvent, ShellChangeName, TranscriptEvent } from
 export type {
   Network,
   NetworkModeName,
+  PauseReasonName,
   ResourceLimits,
+  SessionEndReasonName,
   SessionInfo,
   SessionSampleInfo,
   SessionStateName,
@@ -41,12 +44,16 @@ export type { ShellInfo, ShellStateName } from './shell-info.ts';
 export type { OpenShellOptions } from './shells.ts';
 export type { Turn } from './turn.ts';
 export {
+  type GradingPhaseName,
+  type GradingStepName,
   hasEnded,
+  type ReportFormatName,
   type TestOutcomeName,
   type TestResultInfo,
+  type TestRoleName,
   type VerdictName,
   type VerificationInfo,
   type VerificationResult,
-  type VerificationStatusName,
+  type VerificationStateName,
 } from './verification-info.ts';
 export type { ListVerificationsOptions, StartVerificationOptions, Verifications } from './verifications.ts';

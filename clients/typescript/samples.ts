@@ -2,6 +2,7 @@ import { createClient, type Transport } from '@connectrpc/connect';
 import {
   type BuildSampleResponse,
   BuildStep,
+  CandidateKind,
   SampleService,
   type ValidateSampleResponse,
   type Dataset as WireDataset,
@@ -13,19 +14,20 @@ import { toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';
 import { fromWireLimits, fromWireNetwork, type Network, type ResourceLimits } from './session-info.ts';
 import { toDate, toMilliseconds } from './time.ts';
+import { type TestRoleName, toRole, toVerdict, type VerdictName } from './verification-info.ts';
 
 /** How far a verdict can be trusted, as the server names it. */
 export type AssuranceName = Exclude<keyof typeof Assurance, 'UNSPECIFIED'>;
 
 export interface DatasetInfo {
   readonly dataset: string;
-  readonly samples: number;
+  readonly sampleCount: number;
   /** Folders that are not samples, and why. Empty without the grader scope. */
   readonly problems: readonly string[];
 }
 
-export interface TestRoleInfo {
-  readonly role: string;
+export interface TestGroupInfo {
+  readonly role: TestRoleName | undefined;
   readonly assurance: AssuranceName | undefined;
   readonly testCount: number;
   /** Empty without the grader scope, and in lists. */
@@ -50,7 +52,7 @@ export interface SampleInfo {
   readonly limits: ResourceLimits;
   readonly network: Network;
   readonly assurance: AssuranceName | undefined;
-  readonly roles: readonly TestRoleInfo[];
+  readonly testGroups: readonly TestGroupInfo[];
   readonly timeoutMs: number;
   /** Whether the sessions of the project stand still while a submission is graded. */
   readonly pauseSessions: boolean;
@@ -97,21 +99,26 @@ export type BuildEvent =
       readonly step: BuildStepName;
       readonly line: string;
       /** Of this step, before this one, because this reader was too slow for them. */
-      readonly linesLeftOut: number;
+      readonly omittedLineCount: number;
     }
   | { readonly type: 'built'; readonly workerId: string; readonly image: string; readonly imageId: string };
 
+/** A submission of which is known how it must be graded, as the server names it. */
+export type CandidateKindName = Exclude<keyof typeof CandidateKind, 'UNSPECIFIED'>;
+
 /** One grading of a submission of which is known how it must be graded. */
 export interface CandidateGradingInfo {
-  /** `empty`, `oracle`, `honest` (the oracle with tests of its own beside it), or `adversary: …`. */
-  readonly candidate: string;
+  /** HONEST: the oracle with tests of its own beside it. */
+  readonly kind: CandidateKindName;
+  /** What the adversary does, in a few words. Empty unless the kind is ADVERSARY. */
+  readonly adversary: string;
   /** From 1. */
   readonly attempt: number;
-  readonly verdict: string;
+  readonly verdict: VerdictName | undefined;
   readonly reason: string;
   /** What is not as it must be. */
   readonly deviations: readonly string[];
-  readonly failures: readonly string[];
+  readonly failedTests: readonly string[];
   readonly durationMs: number;
 }
 
@@ -119,7 +126,7 @@ export interface CandidateGradingInfo {
 export interface ValidationInfo {
   readonly valid: boolean;
   readonly flakeRate: number;
-  readonly gradings: number;
+  readonly gradingCount: number;
   readonly problems: readonly string[];
   readonly time: Date | undefined;
 }
@@ -149,7 +156,11 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
   return {
     async datasets() {
       const answer = await caller.repeatable(() => rpc.listDatasets({}));
-      return answer.datasets.map(({ dataset, samples, problems }: WireDataset) => ({ dataset, samples, problems }));
+      return answer.datasets.map(({ dataset, sampleCount, problems }: WireDataset) => ({
+        dataset,
+        sampleCount,
+        problems,
+      }));
     },
     async *list({ dataset = '', query = '', language = '', tags = [] } = {}) {
       let pageToken = '';
@@ -200,7 +211,7 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
     async *validate({ dataset, id, version = '' }, { repetitions = 0 } = {}) {
       const leaving = new AbortController();
       try {
-        const request = { dataset, sampleId: id, version, repetitions };
+        const request = { dataset, sampleId: id, version, repetitionCount: repetitions };
         for await (const { news } of rpc.validateSample(request, { signal: leaving.signal })) {
           const event = toValidationEvent(news);
           if (event !== undefined) yield event;
@@ -221,13 +232,15 @@ function toValidationEvent(news: ValidateSampleResponse['news']): ValidationEven
     return event?.type === 'progress' ? event : undefined;
   }
   if (news.case !== 'grading') return undefined;
-  const { candidate, attempt, verdict, reason, deviations, failures, duration } = news.value;
+  const { adversary, attempt, reason, deviations, failedTests, duration } = news.value;
+  const kind = CandidateKind[news.value.kind] as CandidateKindName;
+  const verdict = toVerdict(news.value.verdict);
   const durationMs = toMilliseconds(duration);
-  return { type: 'grading', candidate, attempt, verdict, reason, deviations, failures, durationMs };
+  return { type: 'grading', kind, adversary, attempt, verdict, reason, deviations, failedTests, durationMs };
 }
 
-function toValidation({ valid, flakeRate, gradings, problems, time }: WireValidation): ValidationInfo {
-  return { valid, flakeRate, gradings, problems, time: toDate(time) };
+function toValidation({ valid, flakeRate, gradingCount, problems, time }: WireValidation): ValidationInfo {
+  return { valid, flakeRate, gradingCount, problems, time: toDate(time) };
 }
 
 type BuildNews = BuildSampleResponse['news'];
@@ -238,8 +251,8 @@ function toBuildEvent(news: BuildNews): BuildEvent | undefined {
     return { type: 'built', workerId, image, imageId };
   }
   if (news.case !== 'progress' || BuildStep[news.value.step] === undefined) return undefined;
-  const { workerId, step, line, linesLeftOut } = news.value;
-  return { type: 'progress', workerId, step: BuildStep[step] as BuildStepName, line, linesLeftOut };
+  const { workerId, step, line, omittedLineCount } = news.value;
+  return { type: 'progress', workerId, step: BuildStep[step] as BuildStepName, line, omittedLineCount };
 }
 
 type Parts = AsyncIterator<{ part: { case: string | undefined; value?: unknown } }>;
@@ -275,8 +288,8 @@ function toSampleInfo(wire: WireSample): SampleInfo {
     limits: environment?.limits === undefined ? {} : fromWireLimits(environment.limits),
     network: fromWireNetwork(environment?.network),
     assurance: toAssurance(verification?.assurance),
-    roles: (verification?.roles ?? []).map(({ role, assurance, testCount, tests }) => {
-      return { role, assurance: toAssurance(assurance), testCount, tests };
+    testGroups: (verification?.testGroups ?? []).map(({ role, assurance, testCount, tests }) => {
+      return { role: toRole(role), assurance: toAssurance(assurance), testCount, tests };
     }),
     timeoutMs: toMilliseconds(verification?.timeout),
     pauseSessions: verification?.pauseSessions === true,

@@ -31,7 +31,7 @@ import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { createRecordView } from '../shared/store/record-view.ts';
 import { sideStoreRooms, storeRooms } from '../shared/store/store-room.ts';
 import type { Tracing } from '../shared/tracing.ts';
-import { statusWord, verificationOf } from '../shared/verification/verification-status.ts';
+import { verificationOf } from '../shared/verification/verification-state.ts';
 import { createWorkShares, mebibyteMs, serviceBusyPart } from '../shared/work-shares.ts';
 import { createAdmission } from './auth/admission.ts';
 import { createAuthenticator } from './auth/authenticator.ts';
@@ -175,8 +175,7 @@ export async function startSessions(
 
   const metrics = createMetrics({
     sessionStates: () => [...sessions.all()].map(({ value }) => sessionOf(value).state),
-    verificationStatuses: () =>
-      [...records.verifications.all()].map(({ value }) => statusWord(verificationOf(value).status)),
+    verificationStates: () => [...records.verifications.all()].map(({ value }) => verificationOf(value).state),
     workerStates: () => workers.all().map(workerState),
     workerLinks: () => links.size,
   });

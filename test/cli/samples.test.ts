@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { createClient } from '../../clients/typescript/index.ts';
 import { BuildStep } from '../../gen/assay/v1/sample_pb.js';
-import { Assurance } from '../../gen/assay/v1/types_pb.js';
+import { Assurance, TestRole } from '../../gen/assay/v1/types_pb.js';
 import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
 import { runCaptured } from './captured-terminal.ts';
 
@@ -16,8 +16,8 @@ async function serve(sample: DoubleServices['sample'] & object): Promise<string>
   return server.endpoint;
 }
 
-const role = (name: string, testCount: number, tests: string[] = []) => ({
-  role: name,
+const group = (role: TestRole, testCount: number, tests: string[] = []) => ({
+  role,
   testCount,
   tests,
   assurance: Assurance.ISOLATED,
@@ -31,7 +31,7 @@ const one = {
   hintCount: 2,
   verification: {
     assurance: Assurance.ISOLATED,
-    roles: [role('fail_to_pass', 2), role('pass_to_pass', 3), role('sentinel_fail', 1)],
+    testGroups: [group(TestRole.FAIL_TO_PASS, 2), group(TestRole.PASS_TO_PASS, 3), group(TestRole.SENTINEL_FAIL, 1)],
   },
 };
 
@@ -102,7 +102,7 @@ test('samples build prints lines as they come, then where the image is', async (
   const endpoint = await serve({
     async *buildSample({ dataset, sampleId, version }) {
       const line = `building ${dataset}/${sampleId} ${version}`;
-      yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line, linesLeftOut: 7 } } };
+      yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line, omittedLineCount: 7 } } };
       yield { news: { case: 'built', value: { workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' } } };
     },
   });
@@ -114,7 +114,7 @@ test('samples build prints lines as they come, then where the image is', async (
   const json = await runCaptured(['samples', 'build', '-o', 'json', 'examples/hello-fix'], endpoint);
   const lines = json.stdout.toString().trim().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toEqual([
-    { type: 'progress', workerId: 'w', step: 'CODE', line: 'building examples/hello-fix ', linesLeftOut: 7 },
+    { type: 'progress', workerId: 'w', step: 'CODE', line: 'building examples/hello-fix ', omittedLineCount: 7 },
     { type: 'built', workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' },
   ]);
 });

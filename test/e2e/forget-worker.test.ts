@@ -23,7 +23,7 @@ test('a worker that is gone is forgotten with its sessions, and removes what it 
   await expect(stack.client.sessions.create({})).rejects.toMatchObject({ reason: 'SESSION_QUOTA' });
 
   expect(await stack.client.server.forgetWorker(gone)).toEqual({ sessionsLost: 1 });
-  expect(await session.refresh()).toMatchObject({ state: 'LOST', reason: 'WORKER_FORGOTTEN' });
+  expect(await session.refresh()).toMatchObject({ state: 'LOST', endReason: 'WORKER_FORGOTTEN' });
   expect(await workers()).toEqual([]);
   expect((await (await createEngineProbe().containerOf(session.id)).inspect()).State.Running).toBe(true);
 
@@ -39,5 +39,5 @@ test('a worker that is gone is forgotten with its sessions, and removes what it 
   const next = await stack.client.sessions.create({});
   expect(String((await next.run('echo new')).stdout)).toBe('new\n');
   expect((await workers()).map(({ id }) => id)).not.toContain(gone);
-  expect(await session.refresh()).toMatchObject({ state: 'LOST', reason: 'WORKER_FORGOTTEN' });
+  expect(await session.refresh()).toMatchObject({ state: 'LOST', endReason: 'WORKER_FORGOTTEN' });
 });

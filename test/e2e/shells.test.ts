@@ -41,7 +41,7 @@ describe('opening a shell', () => {
     expect(await text(shell, 'echo $ZSH_VERSION | cut -d. -f1; echo $MINE $FROM_SESSION; pwd')).toBe(
       '5\nm yes\n/usr\n',
     );
-    expect(shell.info).toMatchObject({ state: 'OPEN', program: ['zsh'], cwd: '/usr', timesOpened: 1 });
+    expect(shell.info).toMatchObject({ state: 'OPEN', program: ['zsh'], cwd: '/usr', openCount: 1 });
   });
 
   test('without a program is bash, where source works', async () => {
@@ -102,7 +102,7 @@ describe('opening a shell', () => {
       ['one', 'CLOSED'],
       ['two', 'OPEN'],
     ]);
-    expect((await fresh.shell('two')).info).toMatchObject({ id: two.id, queuedExecutions: 0 });
+    expect((await fresh.shell('two')).info).toMatchObject({ id: two.id, queuedExecutionCount: 0 });
     await expect(fresh.shell('three')).rejects.toMatchObject({ reason: 'SHELL_NOT_FOUND' });
     await fresh.close();
   });
@@ -146,7 +146,7 @@ describe('commands of one shell', () => {
       queued.push(shell.execute(`echo ${index + 1} >>${gate}.order`, { id }));
       await inState(id, 'QUEUED');
     }
-    expect(await shell.refresh()).toMatchObject({ runningExecutionId: first.id, queuedExecutions: 8 });
+    expect(await shell.refresh()).toMatchObject({ runningExecutionId: first.id, queuedExecutionCount: 8 });
     expect(await text(other, 'echo beside')).toBe('beside\n');
     expect(String((await session.run(`touch ${gate}; echo direct`)).stdout)).toBe('direct\n');
     await Promise.all(queued.map((execution) => execution.result()));
@@ -251,7 +251,7 @@ describe.concurrent('a timeout', () => {
     expect(stuck.result).toMatchObject({ shellEnded: true, message: expect.stringContaining('opened again') });
     const next = await shell.run('echo "[$kept]"');
     expect([String(next.stdout), next.result.shellReopened]).toEqual(['[]\n', true]);
-    expect((await shell.refresh()).timesOpened).toBe(2);
+    expect((await shell.refresh()).openCount).toBe(2);
   });
 
   test('stands still while the session is paused', async () => {
@@ -319,7 +319,7 @@ describe('closing a shell', () => {
     await printed(session, running, 'up');
     const waiting = shell.execute('echo never');
     await inState(waiting.id, 'QUEUED');
-    expect(await shell.close()).toMatchObject({ state: 'CLOSED', queuedExecutions: 0 });
+    expect(await shell.close()).toMatchObject({ state: 'CLOSED', queuedExecutionCount: 0 });
     expect(await running.result()).toMatchObject({ reason: 'CANCELLED', shellEnded: true });
     expect(await waiting.result()).toMatchObject({
       reason: 'CANCELLED',

@@ -62,7 +62,7 @@ test('a worker that closes its sessions to stop makes no new one meanwhile', asy
   await expect(askForSession(workers[0]?.id ?? '', late)).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
   engine.open();
   await halted;
-  expect(await session.refresh()).toMatchObject({ state: 'CLOSED', reason: 'WORKER_STOPPED' });
+  expect(await session.refresh()).toMatchObject({ state: 'CLOSED', endReason: 'WORKER_STOPPED' });
   await expect(createEngineProbe().containerOf(late)).rejects.toThrow('has no container');
 });
 

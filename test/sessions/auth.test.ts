@@ -3,7 +3,7 @@ import { createClient, type Transport } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
-import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { requirementsByMethod, scopeTable } from '../../services/sessions/auth/scope-table.ts';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
 import { reasonOf } from './reason.ts';
@@ -29,7 +29,7 @@ beforeAll(async () => {
     strangerKeyId: stranger.keyId,
   };
   sessionId = (await sessions.createSession({})).session?.sessionId ?? '';
-  const verification = { verificationId, sessionId, status: VerificationStatus.CANCELLED };
+  const verification = { verificationId, sessionId, state: VerificationState.CANCELLED };
   const record = create(VerificationRecordSchema, { project: 'default', verification });
   await createNatsVerificationStore({ broker: service.broker, onEventLost() {} }).create(record);
 });

@@ -1,7 +1,12 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type SessionRecord, SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { SessionEventSchema, SessionSampleSchema, SessionState } from '../../gen/assay/v1/session_pb.js';
+import {
+  SessionEndReason,
+  SessionEventSchema,
+  SessionSampleSchema,
+  SessionState,
+} from '../../gen/assay/v1/session_pb.js';
 import { ErrorInfoSchema, StatusSchema } from '../../gen/google/rpc/error_details_pb.js';
 import { createSessionFollower } from '../../services/sessions/transcript/session-follower.ts';
 import { DomainError } from '../../services/shared/domain-error.ts';
@@ -34,7 +39,11 @@ async function closing(api: Api): Promise<string> {
   // From here on the service knows of the sample too.
   await api.sessions.getSession({ sessionId });
   const asked = async (): Promise<never> => {
-    await worker.advance('default', sessionId, { type: 'closing', reason: 'TTL_EXPIRED', message: 'it was time' });
+    await worker.advance('default', sessionId, {
+      type: 'closing',
+      endReason: SessionEndReason.TTL_EXPIRED,
+      message: 'it was time',
+    });
     await worker.advance('default', sessionId, { type: 'closed', atMs: Date.now() });
     throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
   };

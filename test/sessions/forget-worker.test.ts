@@ -1,6 +1,6 @@
 import { ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { SessionState, TranscriptState } from '../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, SessionState, TranscriptState } from '../../gen/assay/v1/session_pb.js';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
 import type { WorkerDouble } from './worker-double.ts';
@@ -39,17 +39,25 @@ test('the sessions of a forgotten worker are LOST and leave the quota, and no se
   expect(await sessionOf(sessionIds[0] ?? '')).toMatchObject({ state: SessionState.UNREACHABLE });
   expect(await refused(api.sessions.createSession({}))).toBe('SESSION_QUOTA');
   await worker.advance('default', sessionIds[1] ?? '', {
-    ...{ type: 'failed', reason: 'SANDBOX_LOST', message: '', atMs: Date.now() },
+    ...{ type: 'failed', endReason: SessionEndReason.SANDBOX_LOST, message: '', atMs: Date.now() },
     transcript: { state: TranscriptState.PENDING, message: 'the sandbox is being removed' },
   });
   expect(await api.server.forgetWorker({ workerId })).toMatchObject({ sessionsLost: 1 });
   expect(await sessionOf(sessionIds[0] ?? '')).toMatchObject({
-    ...{ state: SessionState.LOST, reason: 'WORKER_FORGOTTEN', message: expect.stringContaining(workerId) },
+    ...{
+      state: SessionState.LOST,
+      endReason: SessionEndReason.WORKER_FORGOTTEN,
+      message: expect.stringContaining(workerId),
+    },
     transcriptState: TranscriptState.MISSING,
   });
   // What has ended stays as it ended; only nobody waits for its transcript any more.
   expect(await sessionOf(sessionIds[1] ?? '')).toMatchObject({
-    ...{ state: SessionState.FAILED, reason: 'SANDBOX_LOST', transcriptState: TranscriptState.MISSING },
+    ...{
+      state: SessionState.FAILED,
+      endReason: SessionEndReason.SANDBOX_LOST,
+      transcriptState: TranscriptState.MISSING,
+    },
   });
   expect(await known()).not.toContain(workerId);
   expect(await refused(api.sessions.createSession({}))).toBe('NO_WORKER');
@@ -78,7 +86,10 @@ test('a call that broke off is finished by the next', async () => {
   const late = { ...value.session, sessionId: 'ses_01h455vb4pex5vsknk084sn02q', state: SessionState.CREATING };
   await service.sessions.create({ ...value, session: late });
   expect(await api.server.forgetWorker({ workerId })).toMatchObject({ sessionsLost: 1 });
-  expect(await sessionOf(late.sessionId)).toMatchObject({ state: SessionState.LOST, reason: 'WORKER_FORGOTTEN' });
+  expect(await sessionOf(late.sessionId)).toMatchObject({
+    state: SessionState.LOST,
+    endReason: SessionEndReason.WORKER_FORGOTTEN,
+  });
 });
 
 test('a worker that nobody knows cannot be forgotten', async () => {

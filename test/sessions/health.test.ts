@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { createClient } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/grpc/health/v1/health_pb.js';
 import { createNatsObjectBucket } from '../../services/shared/store/nats-object-bucket.ts';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
@@ -108,7 +108,7 @@ test('it is not ready while a store of records is full', async () => {
     for (let made = 0; made < 1_000; made++) {
       const verification = {
         verificationId: `v-${made}`,
-        status: VerificationStatus.PENDING,
+        state: VerificationState.PENDING,
         message: 'x'.repeat(8_192),
       };
       await store.create(create(VerificationRecordSchema, { project: 'default', verification }));

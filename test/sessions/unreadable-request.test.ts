@@ -97,7 +97,7 @@ describe('a request that is compressed is refused with COMPRESSION_NOT_OFFERED a
 });
 
 test('a limit that no number holds is quoted as it was given', async () => {
-  const body = Buffer.from('{"limits":{"diskBytes":"18446744073709551615"}}');
+  const body = Buffer.from('{"limits":{"diskBytes":"9223372036854775807"}}');
   const told = await answerTo(unary, { 'content-type': 'application/json' }, body);
-  expect(told).toContain('limits.disk_bytes: found 18446744073709551615 bytes');
+  expect(told).toContain('limits.disk_bytes: found 9223372036854775807 bytes');
 });

@@ -4,8 +4,9 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Assurance, Network, ResourceLimits } from "./types_pb.js";
+import type { Assurance, Network, ResourceLimits, TestRole } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Verdict } from "./verification_pb.js";
 
 /**
  * Describes the file assay/v1/sample.proto.
@@ -26,11 +27,11 @@ export declare type Dataset = Message<"assay.v1.Dataset"> & {
   dataset: string;
 
   /**
-   * How many samples it has, versions of one counted once.
+   * How many samples the dataset has, versions of one counted once.
    *
-   * @generated from field: uint32 samples = 2;
+   * @generated from field: int32 sample_count = 2;
    */
-  samples: number;
+  sampleCount: number;
 
   /**
    * Folders that are not samples, each with what is wrong. For keys with the grader scope only.
@@ -111,7 +112,7 @@ export declare type Sample = Message<"assay.v1.Sample"> & {
   /**
    * How many hints there are.
    *
-   * @generated from field: uint32 hint_count = 9;
+   * @generated from field: int32 hint_count = 9;
    */
   hintCount: number;
 
@@ -240,11 +241,11 @@ export declare type SampleVerification = Message<"assay.v1.SampleVerification"> 
   assurance: Assurance;
 
   /**
-   * The groups of tests.
+   * The groups of tests, one for each role.
    *
-   * @generated from field: repeated assay.v1.TestRole roles = 2;
+   * @generated from field: repeated assay.v1.TestGroup test_groups = 2;
    */
-  roles: TestRole[];
+  testGroups: TestGroup[];
 
   /**
    * The longest time of one run of the tests.
@@ -282,18 +283,18 @@ export declare type SampleVerification = Message<"assay.v1.SampleVerification"> 
   forbidPaths: string[];
 
   /**
-   * The largest submission, in bytes.
+   * The largest size of a submission, in bytes.
    *
-   * @generated from field: uint64 max_bytes = 8;
+   * @generated from field: int64 max_size_bytes = 8;
    */
-  maxBytes: bigint;
+  maxSizeBytes: bigint;
 
   /**
-   * The most files of a submission.
+   * The largest number of files of a submission.
    *
-   * @generated from field: uint32 max_files = 9;
+   * @generated from field: int32 max_file_count = 9;
    */
-  maxFiles: number;
+  maxFileCount: number;
 
   /**
    * Whether a correct solution is part of the sample. For keys with the grader scope only.
@@ -317,34 +318,34 @@ export declare type SampleVerification = Message<"assay.v1.SampleVerification"> 
 export declare const SampleVerificationSchema: GenMessage<SampleVerification>;
 
 /**
- * TestRole is a group of tests with one meaning.
+ * TestGroup is the tests of one role.
  *
- * @generated from message assay.v1.TestRole
+ * @generated from message assay.v1.TestGroup
  */
-export declare type TestRole = Message<"assay.v1.TestRole"> & {
+export declare type TestGroup = Message<"assay.v1.TestGroup"> & {
   /**
-   * `fail_to_pass`, `pass_to_pass` or `sentinel_fail`. Keys without the grader scope are not told of sentinels.
+   * What is expected of the tests. Keys without the grader scope are not told of sentinels.
    *
-   * @generated from field: string role = 1;
+   * @generated from field: assay.v1.TestRole role = 1;
    */
-  role: string;
+  role: TestRole;
 
   /**
-   * How far its results can be trusted.
+   * How far the results of the tests can be trusted.
    *
    * @generated from field: assay.v1.Assurance assurance = 2;
    */
   assurance: Assurance;
 
   /**
-   * How many tests it has.
+   * How many tests there are.
    *
-   * @generated from field: uint32 test_count = 3;
+   * @generated from field: int32 test_count = 3;
    */
   testCount: number;
 
   /**
-   * Their names. For keys with the grader scope only, and empty in lists.
+   * The names of the tests. For keys with the grader scope only, and empty in lists.
    *
    * @generated from field: repeated string tests = 4;
    */
@@ -352,10 +353,10 @@ export declare type TestRole = Message<"assay.v1.TestRole"> & {
 };
 
 /**
- * Describes the message assay.v1.TestRole.
- * Use `create(TestRoleSchema)` to create a new message.
+ * Describes the message assay.v1.TestGroup.
+ * Use `create(TestGroupSchema)` to create a new message.
  */
-export declare const TestRoleSchema: GenMessage<TestRole>;
+export declare const TestGroupSchema: GenMessage<TestGroup>;
 
 /**
  * SampleProvenance is where a sample comes from.
@@ -779,9 +780,9 @@ export declare type BuildProgress = Message<"assay.v1.BuildProgress"> & {
   /**
    * How many lines of this step before this one were left out because the reader was too slow for them. A build waits for nobody.
    *
-   * @generated from field: uint32 lines_left_out = 4;
+   * @generated from field: int32 omitted_line_count = 4;
    */
-  linesLeftOut: number;
+  omittedLineCount: number;
 };
 
 /**
@@ -852,11 +853,11 @@ export declare type ValidateSampleRequest = Message<"assay.v1.ValidateSampleRequ
   version: string;
 
   /**
-   * How often each submission is graded, adversaries excepted. 0: three times. At most 100.
+   * How many times each submission is graded, adversaries excepted. 0: three times. At most 100.
    *
-   * @generated from field: uint32 repetitions = 4;
+   * @generated from field: int32 repetition_count = 4;
    */
-  repetitions: number;
+  repetitionCount: number;
 };
 
 /**
@@ -916,52 +917,58 @@ export declare const ValidateSampleResponseSchema: GenMessage<ValidateSampleResp
  */
 export declare type CandidateGrading = Message<"assay.v1.CandidateGrading"> & {
   /**
-   * `empty`: nothing was changed, so just the tests of fail_to_pass must fail. `oracle`: the sample's own solution, which must pass. `honest`: the same with tests of
-   * its own beside it, which must pass too. `adversary: …`: a known way to look solved, tried on the sample as it is, which must not pass; each is graded once.
+   * What the submission is, which decides how it must be graded.
    *
-   * @generated from field: string candidate = 1;
+   * @generated from field: assay.v1.CandidateKind kind = 1;
    */
-  candidate: string;
+  kind: CandidateKind;
 
   /**
-   * Which repetition it was, from 1.
+   * What the adversary does, in a few words. Empty unless the kind is ADVERSARY.
    *
-   * @generated from field: uint32 attempt = 2;
+   * @generated from field: string adversary = 2;
+   */
+  adversary: string;
+
+  /**
+   * The number of this grading of the submission, from 1.
+   *
+   * @generated from field: int32 attempt = 3;
    */
   attempt: number;
 
   /**
-   * The verdict, such as `PASSED`.
+   * The verdict.
    *
-   * @generated from field: string verdict = 3;
+   * @generated from field: assay.v1.Verdict verdict = 4;
    */
-  verdict: string;
+  verdict: Verdict;
 
   /**
    * Why, in a sentence.
    *
-   * @generated from field: string reason = 4;
+   * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * What is not as it must be. Empty: the grading is right.
+   * What is not as it must be, a sentence each. Empty: the grading is right.
    *
-   * @generated from field: repeated string deviations = 5;
+   * @generated from field: repeated string deviations = 6;
    */
   deviations: string[];
 
   /**
-   * The tests that did not pass, sentinels left out.
+   * The names of the tests that did not pass, sentinels left out.
    *
-   * @generated from field: repeated string failures = 6;
+   * @generated from field: repeated string failed_tests = 7;
    */
-  failures: string[];
+  failedTests: string[];
 
   /**
-   * How long it took.
+   * How long the grading took.
    *
-   * @generated from field: google.protobuf.Duration duration = 7;
+   * @generated from field: google.protobuf.Duration duration = 8;
    */
   duration?: Duration | undefined;
 };
@@ -995,9 +1002,9 @@ export declare type SampleValidation = Message<"assay.v1.SampleValidation"> & {
   /**
    * How many gradings there were.
    *
-   * @generated from field: uint32 gradings = 3;
+   * @generated from field: int32 grading_count = 3;
    */
-  gradings: number;
+  gradingCount: number;
 
   /**
    * What is wrong, each thing once.
@@ -1080,6 +1087,53 @@ export enum BuildStep {
  * Describes the enum assay.v1.BuildStep.
  */
 export declare const BuildStepSchema: GenEnum<BuildStep>;
+
+/**
+ * CandidateKind is a submission of which is known how it must be graded.
+ *
+ * @generated from enum assay.v1.CandidateKind
+ */
+export enum CandidateKind {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: CANDIDATE_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Nothing was changed, so exactly the tests of FAIL_TO_PASS must fail.
+   *
+   * @generated from enum value: CANDIDATE_KIND_EMPTY = 1;
+   */
+  EMPTY = 1,
+
+  /**
+   * The sample's own solution, which must pass.
+   *
+   * @generated from enum value: CANDIDATE_KIND_ORACLE = 2;
+   */
+  ORACLE = 2,
+
+  /**
+   * The sample's own solution with tests of its own beside it, as a good agent writes them, which must pass.
+   *
+   * @generated from enum value: CANDIDATE_KIND_HONEST = 3;
+   */
+  HONEST = 3,
+
+  /**
+   * A known way to look solved, tried on the sample as it is, which must not pass. Each is graded once.
+   *
+   * @generated from enum value: CANDIDATE_KIND_ADVERSARY = 4;
+   */
+  ADVERSARY = 4,
+}
+
+/**
+ * Describes the enum assay.v1.CandidateKind.
+ */
+export declare const CandidateKindSchema: GenEnum<CandidateKind>;
 
 /**
  * SampleService tells of datasets and their samples. They belong to the installation: every project sees the same. What only graders may know (hidden tests and

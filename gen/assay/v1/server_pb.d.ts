@@ -96,7 +96,7 @@ export declare type ForgetWorkerResponse = Message<"assay.v1.ForgetWorkerRespons
   /**
    * How many sessions became LOST by this call.
    *
-   * @generated from field: uint32 sessions_lost = 1;
+   * @generated from field: int32 sessions_lost = 1;
    */
   sessionsLost: number;
 };
@@ -116,42 +116,42 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
   /**
    * Live sessions of one project.
    *
-   * @generated from field: uint32 sessions_per_project = 1;
+   * @generated from field: int32 sessions_per_project = 1;
    */
   sessionsPerProject: number;
 
   /**
    * Bytes of a command's text.
    *
-   * @generated from field: uint32 command_bytes = 2;
+   * @generated from field: int32 command_bytes = 2;
    */
   commandBytes: number;
 
   /**
    * Bytes of one WriteInput.
    *
-   * @generated from field: uint32 input_bytes = 3;
+   * @generated from field: int32 input_bytes = 3;
    */
   inputBytes: number;
 
   /**
    * Bytes of any request.
    *
-   * @generated from field: uint32 request_bytes = 4;
+   * @generated from field: int32 request_bytes = 4;
    */
   requestBytes: number;
 
   /**
    * Requests a second and key.
    *
-   * @generated from field: uint32 requests_per_second = 5;
+   * @generated from field: int32 requests_per_second = 5;
    */
   requestsPerSecond: number;
 
   /**
    * Open streams of one key.
    *
-   * @generated from field: uint32 streams_per_key = 6;
+   * @generated from field: int32 streams_per_key = 6;
    */
   streamsPerKey: number;
 
@@ -172,56 +172,56 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
   /**
    * Verifications of one project that have not ended.
    *
-   * @generated from field: uint32 verifications_per_project = 9;
+   * @generated from field: int32 verifications_per_project = 9;
    */
   verificationsPerProject: number;
 
   /**
    * Keys of one project that are on record, revoked ones too.
    *
-   * @generated from field: uint32 keys_per_project = 10;
+   * @generated from field: int32 keys_per_project = 10;
    */
   keysPerProject: number;
 
   /**
    * Requests a second of all keys of one project.
    *
-   * @generated from field: uint32 requests_per_second_per_project = 11;
+   * @generated from field: int32 requests_per_second_per_project = 11;
    */
   requestsPerSecondPerProject: number;
 
   /**
    * Open streams of all keys of one project.
    *
-   * @generated from field: uint32 streams_per_project = 12;
+   * @generated from field: int32 streams_per_project = 12;
    */
   streamsPerProject: number;
 
   /**
    * Calls with one answer that one project has under way at one time.
    *
-   * @generated from field: uint32 calls_per_project = 13;
+   * @generated from field: int32 calls_per_project = 13;
    */
   callsPerProject: number;
 
   /**
    * Connections that have brought a key of one project.
    *
-   * @generated from field: uint32 connections_per_project = 14;
+   * @generated from field: int32 connections_per_project = 14;
    */
   connectionsPerProject: number;
 
   /**
    * Bytes that the requests of one key hold together, until they have arrived whole or have their one answer.
    *
-   * @generated from field: uint64 unfinished_bytes_per_key = 15;
+   * @generated from field: int64 unfinished_bytes_per_key = 15;
    */
   unfinishedBytesPerKey: bigint;
 
   /**
    * The same for all keys of one project.
    *
-   * @generated from field: uint64 unfinished_bytes_per_project = 16;
+   * @generated from field: int64 unfinished_bytes_per_project = 16;
    */
   unfinishedBytesPerProject: bigint;
 
@@ -235,7 +235,7 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
   /**
    * The most bytes of output that one execution may ask to be kept.
    *
-   * @generated from field: uint64 output_kept_bytes = 18;
+   * @generated from field: int64 output_kept_bytes = 18;
    */
   outputKeptBytes: bigint;
 };
@@ -262,14 +262,14 @@ export declare type WorkerInfo = Message<"assay.v1.WorkerInfo"> & {
   /**
    * How many sessions it holds.
    *
-   * @generated from field: uint32 sessions = 2;
+   * @generated from field: int32 sessions = 2;
    */
   sessions: number;
 
   /**
    * How many sessions it can hold.
    *
-   * @generated from field: uint32 capacity = 3;
+   * @generated from field: int32 capacity = 3;
    */
   capacity: number;
 
@@ -290,14 +290,14 @@ export declare type WorkerInfo = Message<"assay.v1.WorkerInfo"> & {
   /**
    * How many sandboxes wait in its warm pool, as it said last.
    *
-   * @generated from field: uint32 warm = 6;
+   * @generated from field: int32 warm = 6;
    */
   warm: number;
 
   /**
    * How many its warm pool holds when it is full.
    *
-   * @generated from field: uint32 warm_capacity = 7;
+   * @generated from field: int32 warm_capacity = 7;
    */
   warmCapacity: number;
 

@@ -129,11 +129,11 @@ export declare type Shell = Message<"assay.v1.Shell"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * How often it was opened: more than once if it ended by itself or a command could not be ended otherwise.
+   * How many times the shell was opened: more than once if it ended by itself or a command could not be ended otherwise.
    *
-   * @generated from field: uint32 times_opened = 6;
+   * @generated from field: int32 open_count = 6;
    */
-  timesOpened: number;
+  openCount: number;
 
   /**
    * The execution that runs in it; empty: none.
@@ -143,11 +143,11 @@ export declare type Shell = Message<"assay.v1.Shell"> & {
   runningExecutionId: string;
 
   /**
-   * How many executions wait for it.
+   * How many executions wait for the shell.
    *
-   * @generated from field: uint32 queued_executions = 8;
+   * @generated from field: int32 queued_execution_count = 8;
    */
-  queuedExecutions: number;
+  queuedExecutionCount: number;
 
   /**
    * The directory it was opened in.

@@ -69,15 +69,15 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     meter.stoodStill(sealed.stillMs / 1_000);
     const { content, image, verification: grading } = folder.digests;
     const digests = { sample: content, image: images.builtDigest(image), verification: grading };
-    const pause = durationFromMs(Math.round(sealed.stillMs));
+    const pauseDuration = durationFromMs(Math.round(sealed.stillMs));
     if (sealed.kind === 'invalid') {
       const { reason, message } = sealed.finding;
-      return { digests, submission: { pause }, assurance, inPlace, violation: `${reason}: ${message}` };
+      return { digests, submission: { pauseDuration }, assurance, inPlace, violation: `${reason}: ${message}` };
     }
     const { digest, whole = '', bytes, files, deletions } = sealed;
     return {
       digests: { ...digests, submission: digest, fileSystem: whole },
-      submission: { bytes: BigInt(bytes), files, deletions, pause },
+      submission: { sizeBytes: BigInt(bytes), fileCount: files, deletionCount: deletions, pauseDuration },
       assurance,
       inPlace,
     };

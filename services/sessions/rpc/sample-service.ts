@@ -28,8 +28,8 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       const { grader } = requireCaller(context);
       const { datasets } = await index.catalog();
       return {
-        datasets: datasets.map(({ dataset, samples, problems }) => {
-          return { dataset, samples, problems: grader ? [...problems] : [] };
+        datasets: datasets.map(({ dataset, sampleCount, problems }) => {
+          return { dataset, sampleCount, problems: grader ? [...problems] : [] };
         }),
       };
     },
@@ -82,7 +82,7 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
     },
     async *validateSample(request, context) {
       checkSampleName(request);
-      const repetitions = checkRepetitions(request.repetitions);
+      const repetitions = checkRepetitions(request.repetitionCount);
       const { folder } = findSample(await index.catalog(), request);
       for await (const news of validate(folder, repetitions, context.signal)) yield { news };
     },

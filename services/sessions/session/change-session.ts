@@ -4,6 +4,7 @@ import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/inte
 import { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import {
   type Session,
+  SessionEndReason,
   SessionSchema,
   SessionState,
   type UpdateSessionRequest,
@@ -91,7 +92,11 @@ export function createSessionChanges(deps: SessionChangesDeps): SessionChanges {
     resume: (project, sessionId, signal) => freeze(project, sessionId, resume, signal),
     async close(project, sessionId, signal) {
       const record = await sessions.update(project, sessionId, (found) => {
-        const event = { type: 'closing', reason: 'CLOSED_BY_CALLER', message: 'CloseSession was called' } as const;
+        const event = {
+          type: 'closing',
+          endReason: SessionEndReason.CLOSED_BY_CALLER,
+          message: 'CloseSession was called',
+        } as const;
         const next = advance(sessionOf(found), event);
         return next === undefined ? undefined : withSession(found, next);
       });

@@ -4,6 +4,7 @@ import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/inte
 import {
   type ForkSessionRequest,
   ForkSessionRequestSchema,
+  PauseReason,
   type Session,
   SessionSchema,
   SessionState,
@@ -85,7 +86,7 @@ function forkRecord(
     state: SessionState.CREATING,
     forkedFrom: source.sessionId,
     // Why the source stands still is no matter of the copy's; its worker pauses it by itself if need be.
-    ...{ paused: false, reason: '', message: '' },
+    ...{ paused: false, pauseReason: PauseReason.UNSPECIFIED, message: '' },
     warm: false,
     labels: request.labels?.labels ?? source.labels,
     env: { ...source.env, ...request.env },

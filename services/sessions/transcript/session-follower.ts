@@ -6,7 +6,9 @@ import {
   type Session,
   type SessionEvent,
   SessionEventSchema,
+  SessionSchema,
   SessionState,
+  SessionStateChangedSchema,
   TranscriptState,
 } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError, type Reason } from '../../shared/domain-error.ts';
@@ -104,7 +106,11 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
     // Who comes back is told at once that it was heard: nothing may happen in the session for long, or the way to the place may be.
     let toldMs = Number.NEGATIVE_INFINITY;
     if (place === '') {
-      yield stateEvent({ state: SessionState.CREATING }, sessionOf(record).createTime, beginning);
+      yield stateEvent(
+        create(SessionSchema, { state: SessionState.CREATING }),
+        sessionOf(record).createTime,
+        beginning,
+      );
       place = beginning;
       toldMs = performance.now();
     }
@@ -164,13 +170,14 @@ function isPassing(error: unknown, { untilNow }: FollowQuery): boolean {
 }
 
 function stateEvent(
-  { state, reason = '', message = '', paused = false }: Partial<Session> & { state: SessionState },
+  session: Pick<Session, 'state' | 'endReason' | 'errorReason' | 'message' | 'paused' | 'pauseReason'>,
   time: Timestamp | undefined,
   place: string,
 ): SessionEvent {
+  const { state, endReason, errorReason, message, paused, pauseReason } = session;
   return eventOf(time, place, {
     case: 'state',
-    value: { $typeName: 'assay.v1.SessionStateChanged', state, reason, message, paused },
+    value: create(SessionStateChangedSchema, { state, endReason, errorReason, message, paused, pauseReason }),
   });
 }
 

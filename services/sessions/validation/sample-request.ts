@@ -1,5 +1,5 @@
 import type { ListSamplesRequest } from '../../../gen/assay/v1/sample_pb.js';
-import { checkCount, checkNoNul, invalid, overLimit, show } from './field.ts';
+import { checkCount, checkNoNul, checkRange, invalid, overLimit, show } from './field.ts';
 
 const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const versionShape = /^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$/;
@@ -23,7 +23,7 @@ export function checkSampleName(
 
 /** 0 is the default. */
 export function checkRepetitions(repetitions: number): number {
-  if (repetitions > mostRepetitions) throw overLimit('repetitions', repetitions, mostRepetitions, 'gradings');
+  checkRange('repetition_count', repetitions, 0, mostRepetitions, 'gradings');
   return repetitions === 0 ? defaultRepetitions : repetitions;
 }
 

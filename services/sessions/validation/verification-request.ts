@@ -3,7 +3,7 @@ import {
   type ListVerificationsRequest,
   type RegradeSubmissionRequest,
   type StartVerificationRequest,
-  VerificationStatus,
+  VerificationState,
 } from '../../../gen/assay/v1/verification_pb.js';
 import { verificationIdShape } from '../verification/verification-id.ts';
 import { checkCount, invalid, show } from './field.ts';
@@ -11,7 +11,7 @@ import { checkRequestId, checkSessionId } from './identifier.ts';
 import { checkPageSize } from './session-request.ts';
 
 const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-const statusCount = 16;
+const stateCount = 16;
 
 export function checkStartVerificationRequest(request: StartVerificationRequest): void {
   checkSessionId(request.sessionId);
@@ -36,10 +36,10 @@ export function checkListVerificationsRequest(request: ListVerificationsRequest)
   ] as const) {
     if (name !== '' && !nameShape.test(name)) throw invalid(field, `found ${show(name)}`, 'a name, or nothing for all');
   }
-  checkCount('statuses', request.statuses.length, statusCount);
-  for (const status of request.statuses) {
-    if (status === VerificationStatus.UNSPECIFIED || VerificationStatus[status] === undefined) {
-      throw invalid('statuses', `found ${status}`, 'statuses of a verification');
+  checkCount('states', request.states.length, stateCount);
+  for (const state of request.states) {
+    if (state === VerificationState.UNSPECIFIED || VerificationState[state] === undefined) {
+      throw invalid('states', `found ${state}`, 'states of a verification');
     }
   }
 }

@@ -4,7 +4,7 @@ import {
   type ListVerificationsRequest,
   ListVerificationsRequestSchema,
 } from '../../../gen/assay/v1/verification_pb.js';
-import { verificationOf } from '../../shared/verification/verification-status.ts';
+import { verificationOf } from '../../shared/verification/verification-state.ts';
 import { requestDigest } from '../session/request-digest.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
@@ -38,12 +38,12 @@ export function createVerificationLister(verifications: VerificationDirectory, t
 }
 
 function isWanted(record: VerificationRecord, request: ListVerificationsRequest): boolean {
-  const { sessionId, dataset, sampleId, status } = verificationOf(record);
+  const { sessionId, dataset, sampleId, state } = verificationOf(record);
   return (
     (request.sessionId === '' || request.sessionId === sessionId) &&
     (request.dataset === '' || request.dataset === dataset) &&
     (request.sampleId === '' || request.sampleId === sampleId) &&
-    (request.statuses.length === 0 || request.statuses.includes(status))
+    (request.states.length === 0 || request.states.includes(state))
   );
 }
 

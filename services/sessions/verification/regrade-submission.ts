@@ -6,10 +6,10 @@ import {
   RegradeSubmissionRequestSchema,
   type Verification,
   VerificationSchema,
-  VerificationStatus,
+  VerificationState,
 } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
-import { verificationOf } from '../../shared/verification/verification-status.ts';
+import { verificationOf } from '../../shared/verification/verification-state.ts';
 import type { ContentProvider } from '../sample/provide-content.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 import type { VerificationOnce } from './verification-once.ts';
@@ -46,7 +46,7 @@ export function createRegrader({ verifications, once, isKept, provide, nowMs }: 
         requestDigest,
         verification: {
           ...{ verificationId, sessionId, dataset, sampleId, sampleVersion, assurance },
-          status: VerificationStatus.PENDING,
+          state: VerificationState.PENDING,
           regradeOf: earlier.verificationId,
           createTime: timestampFromMs(nowMs()),
           ...(digests && { digests }),

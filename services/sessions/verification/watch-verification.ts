@@ -1,5 +1,5 @@
 import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
 /** The record as it is, at every change, and unchanged as a sign of life; ends after a final one. */
@@ -30,7 +30,7 @@ export function createVerificationWatcher(verifications: VerificationDirectory):
       news.length = 0;
       for (;;) {
         yield now;
-        if (isFinal(verificationOf(now).status)) return;
+        if (isFinal(verificationOf(now).state)) return;
         if (news.length === 0) {
           next = Promise.withResolvers();
           await wait(next.promise, signal);

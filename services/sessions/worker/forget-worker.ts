@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { SessionRecordSchema, WorkerRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { TranscriptState } from '../../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, TranscriptState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance, isTerminal, type SessionEvent } from '../../shared/session-state.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
@@ -41,7 +41,7 @@ export function createWorkerForgetter(
       const ended = isTerminal(session.state);
       const event: SessionEvent = ended
         ? { type: 'transcript', transcript }
-        : { type: 'lost', reason: 'WORKER_FORGOTTEN', message, atMs: nowMs(), transcript };
+        : { type: 'lost', endReason: SessionEndReason.WORKER_FORGOTTEN, message, atMs: nowMs(), transcript };
       if (advance(session, event) === undefined) continue;
       await sessions.update(project, session.sessionId, (record) => {
         // A session that was still being placed may have moved on to another worker.

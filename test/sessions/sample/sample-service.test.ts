@@ -7,6 +7,7 @@ import { extract } from 'tar-stream';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Scope } from '../../../gen/assay/v1/key_pb.js';
 import { GetSampleResponseSchema, ListSamplesResponseSchema } from '../../../gen/assay/v1/sample_pb.js';
+import { TestRole } from '../../../gen/assay/v1/types_pb.js';
 import { runDirectory } from '../../run.ts';
 import { reasonOf } from '../reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from '../running-service.ts';
@@ -68,7 +69,7 @@ async function download(client: typeof agent, sampleId: string) {
 describe('datasets', () => {
   test('are listed with what is wrong in them, which graders alone are told', async () => {
     const { datasets } = await grader.listDatasets({});
-    expect(datasets.map(({ dataset, samples }) => [dataset, samples])).toEqual([
+    expect(datasets.map(({ dataset, sampleCount }) => [dataset, sampleCount])).toEqual([
       ['first', 3],
       ['second', 1],
     ]);
@@ -184,9 +185,9 @@ describe('what only graders may know', () => {
     const { sample } = await grader.getSample({ dataset: 'first', sampleId: 'alpha' });
     expect(sample?.verification).toMatchObject({
       hasOracle: true,
-      roles: [
-        { role: 'fail_to_pass', tests: ['SECRET test name'] },
-        { role: 'sentinel_fail', tests: ['trap'] },
+      testGroups: [
+        { role: TestRole.FAIL_TO_PASS, tests: ['SECRET test name'] },
+        { role: TestRole.SENTINEL_FAIL, tests: ['trap'] },
       ],
     });
     expect(sample?.provenance?.origin).toBe('SECRET origin');
