@@ -9,7 +9,7 @@ import {
   type Sample as WireSample,
   type SampleValidation as WireValidation,
 } from '../../gen/assay/v1/sample_pb.js';
-import { Assurance } from '../../gen/assay/v1/types_pb.js';
+import { Assurance, type SampleName as WireName } from '../../gen/assay/v1/types_pb.js';
 import { toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';
 import { fromWireLimits, fromWireNetwork, type Network, type ResourceLimits } from './session-info.ts';
@@ -156,8 +156,8 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
   return {
     async datasets() {
       const answer = await caller.repeatable(() => rpc.listDatasets({}));
-      return answer.datasets.map(({ dataset, sampleCount, problems }: WireDataset) => ({
-        dataset,
+      return answer.datasets.map(({ datasetId, sampleCount, problems }: WireDataset) => ({
+        dataset: datasetId,
         sampleCount,
         problems,
       }));
@@ -165,33 +165,33 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
     async *list({ dataset = '', query = '', language = '', tags = [] } = {}) {
       let pageToken = '';
       do {
-        const request = { dataset, query, language, tags: [...tags], pageToken };
+        const request = { datasetId: dataset, query, language, tags: [...tags], pageToken };
         const page = await caller.repeatable(() => rpc.listSamples(request));
         yield* page.samples.map(toSampleInfo);
         pageToken = page.nextPageToken;
       } while (pageToken !== '');
     },
-    async get({ dataset, id, version = '' }, { hints = false } = {}) {
-      const answer = await caller.repeatable(() => rpc.getSample({ dataset, sampleId: id, version, hints }));
+    async get(name, { hints = false } = {}) {
+      const answer = await caller.repeatable(() => rpc.getSample({ sample: toWireName(name), hints }));
       return toSampleInfo(present(answer.sample, 'the sample'));
     },
-    async download({ dataset, id, version = '' }) {
+    async download(name) {
       const open = async () => {
-        const parts = rpc.downloadSample({ dataset, sampleId: id, version })[Symbol.asyncIterator]();
+        const parts = rpc.downloadSample({ sample: toWireName(name) })[Symbol.asyncIterator]();
         const first = await parts.next();
         const head = first.done ? undefined : first.value.part;
         return { parts, head: present(head?.case === 'head' ? head.value : undefined, 'the head of the archive') };
       };
       const { parts, head } = await caller.repeatable(open);
-      const { version: chosen, contentDigest, complete } = head;
-      return { version: chosen, contentDigest, complete, data: dataOf(parts, caller.endpoint) };
+      const { sample, contentDigest, complete } = head;
+      return { version: sample?.version ?? '', contentDigest, complete, data: dataOf(parts, caller.endpoint) };
     },
-    async *build({ dataset, id, version = '' }) {
+    async *build(name) {
       const patience = caller.patience();
       for (;;) {
         const leaving = new AbortController();
         try {
-          const request = { dataset, sampleId: id, version };
+          const request = { sample: toWireName(name) };
           for await (const { news } of rpc.buildSample(request, { signal: leaving.signal })) {
             patience.answered();
             patience.progressed();
@@ -208,10 +208,10 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
         }
       }
     },
-    async *validate({ dataset, id, version = '' }, { repetitions = 0 } = {}) {
+    async *validate(name, { repetitions = 0 } = {}) {
       const leaving = new AbortController();
       try {
-        const request = { dataset, sampleId: id, version, repetitionCount: repetitions };
+        const request = { sample: toWireName(name), repetitionCount: repetitions };
         for await (const { news } of rpc.validateSample(request, { signal: leaving.signal })) {
           const event = toValidationEvent(news);
           if (event !== undefined) yield event;
@@ -223,6 +223,14 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
       }
     },
   };
+}
+
+export function toWireName({ dataset, id, version = '' }: SampleName) {
+  return { datasetId: dataset, sampleId: id, version };
+}
+
+export function fromWireName(wire: WireName | undefined): Required<SampleName> {
+  return { dataset: wire?.datasetId ?? '', id: wire?.sampleId ?? '', version: wire?.version ?? '' };
 }
 
 function toValidationEvent(news: ValidateSampleResponse['news']): ValidationEvent | undefined {
@@ -272,9 +280,7 @@ async function* dataOf(parts: Parts, endpoint: string): AsyncGenerator<Uint8Arra
 function toSampleInfo(wire: WireSample): SampleInfo {
   const { environment, verification } = wire;
   return {
-    dataset: wire.dataset,
-    id: wire.sampleId,
-    version: wire.version,
+    ...fromWireName(wire.name),
     language: wire.language,
     tags: wire.tags,
     title: wire.title,

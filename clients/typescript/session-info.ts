@@ -128,7 +128,8 @@ export function toPauseReason(wire: PauseReason): PauseReasonName | undefined {
 }
 
 function toSampleInfo(wire: WireSample): SessionSampleInfo {
-  const { dataset, sampleId: id, version, instruction, contentDigest, imageDigest, verificationDigest } = wire;
+  const { name, instruction, contentDigest, imageDigest, verificationDigest } = wire;
+  const { datasetId: dataset = '', sampleId: id = '', version = '' } = name ?? {};
   return { dataset, id, version, instruction, contentDigest, imageDigest, verificationDigest };
 }
 

@@ -120,7 +120,11 @@ export function toVerificationInfo(wire: WireVerification): VerificationInfo {
     sessionId: wire.sessionId,
     state: VerificationState[wire.state] as VerificationStateName,
     phase: wire.phase === GradingPhase.UNSPECIFIED ? undefined : (GradingPhase[wire.phase] as GradingPhaseName),
-    sample: { dataset: wire.dataset, id: wire.sampleId, version: wire.sampleVersion },
+    sample: {
+      dataset: wire.sample?.datasetId ?? '',
+      id: wire.sample?.sampleId ?? '',
+      version: wire.sample?.version ?? '',
+    },
     digests: {
       submission: digests?.submission ?? '',
       sample: digests?.sample ?? '',

@@ -89,7 +89,8 @@ export function createVerifications(transport: Transport, caller: Caller): Verif
       const wanted = states.map((name) => VerificationState[name]);
       let pageToken = '';
       do {
-        const request = { sessionId, dataset, sampleId, states: wanted, pageToken };
+        const sample = { datasetId: dataset, sampleId };
+        const request = { sessionId, sample, states: wanted, pageToken };
         const page = await caller.repeatable(() => rpc.listVerifications(request));
         yield* page.verifications.map(toVerificationInfo);
         pageToken = page.nextPageToken;

@@ -23,9 +23,7 @@ const group = (role: TestRole, testCount: number, tests: string[] = []) => ({
   assurance: Assurance.ISOLATED,
 });
 const one = {
-  dataset: 'examples',
-  sampleId: 'hello-fix',
-  version: '1.0.0',
+  name: { datasetId: 'examples', sampleId: 'hello-fix', version: '1.0.0' },
   language: 'python',
   title: 'Off by one',
   hintCount: 2,
@@ -38,9 +36,11 @@ const one = {
 test('samples ls prints a table over all pages and passes the filters on', async () => {
   const asked: unknown[] = [];
   const endpoint = await serve({
-    listSamples({ dataset, query, language, tags, pageToken }) {
-      asked.push({ dataset, query, language, tags });
-      return pageToken === '' ? { samples: [one], nextPageToken: 'n' } : { samples: [{ ...one, sampleId: 'other' }] };
+    listSamples({ datasetId, query, language, tags, pageToken }) {
+      asked.push({ datasetId, query, language, tags });
+      return pageToken === ''
+        ? { samples: [one], nextPageToken: 'n' }
+        : { samples: [{ ...one, name: { ...one.name, sampleId: 'other' } }] };
     },
   });
   const { stdout } = await runCaptured(
@@ -50,17 +50,15 @@ test('samples ls prints a table over all pages and passes the filters on', async
   expect(stdout.toString()).toMatch(
     /^SAMPLE +VERSION .*\nexamples\/hello-fix +1\.0\.0 +python +ISOLATED +5 +Off by one\nexamples\/other .*\n$/,
   );
-  expect(asked[0]).toEqual({ dataset: 'examples', query: 'off', language: 'python', tags: ['a', 'b'] });
+  expect(asked[0]).toEqual({ datasetId: 'examples', query: 'off', language: 'python', tags: ['a', 'b'] });
 });
 
 test('samples show prints the fields, then the instruction', async () => {
   const endpoint = await serve({
-    getSample: ({ dataset, sampleId, version, hints }) => ({
+    getSample: ({ sample, hints }) => ({
       sample: {
         ...one,
-        dataset,
-        sampleId,
-        version: version || '1.0.0',
+        name: { ...one.name, version: sample?.version || '1.0.0' },
         instruction: 'Mend it.\n',
         hints: hints ? ['Look at line 3.'] : [],
       },
@@ -100,8 +98,8 @@ test('a download is its head and then its bytes', async () => {
 
 test('samples build prints lines as they come, then where the image is', async () => {
   const endpoint = await serve({
-    async *buildSample({ dataset, sampleId, version }) {
-      const line = `building ${dataset}/${sampleId} ${version}`;
+    async *buildSample({ sample }) {
+      const line = `building ${sample?.datasetId}/${sample?.sampleId} ${sample?.version}`;
       yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line, omittedLineCount: 7 } } };
       yield { news: { case: 'built', value: { workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' } } };
     },

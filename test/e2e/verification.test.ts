@@ -77,7 +77,7 @@ describe('a verification', () => {
       testCount: 5,
       passedCount: 5,
       failedCount: 0,
-      skipped: 0,
+      skippedCount: 0,
       reused: false,
       reward: 1,
     });

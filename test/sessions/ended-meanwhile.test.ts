@@ -32,7 +32,7 @@ const ended = { state: 'CLOSED', session_reason: 'TTL_EXPIRED' };
 /** A session whose worker, when it is asked for anything, has just closed it. */
 async function closing(api: Api): Promise<string> {
   const sessionId = (await api.sessions.createSession({})).session?.sessionId ?? '';
-  const sample = create(SessionSampleSchema, { dataset: 'd', sampleId: 's' });
+  const sample = create(SessionSampleSchema, { name: { datasetId: 'd', sampleId: 's' } });
   await service.sessions.update('default', sessionId, (record) =>
     record.session === undefined ? undefined : { ...record, session: { ...record.session, sample } },
   );

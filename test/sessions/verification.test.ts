@@ -48,8 +48,8 @@ beforeAll(async () => {
   sessionId = (await api.sessions.createSession({})).session?.sessionId ?? '';
   await service.sessions.update('default', sessionId, (record) => {
     if (record.session === undefined) return undefined;
-    const named = { dataset: 'd', sampleId: 's', version: '1', contentDigest: digest('c') };
-    const sample = create(SessionSampleSchema, named);
+    const name = { datasetId: 'd', sampleId: 's', version: '1' };
+    const sample = create(SessionSampleSchema, { name, contentDigest: digest('c') });
     return { ...record, session: { ...record.session, sample } };
   });
   await recordForgotten();
@@ -110,9 +110,7 @@ describe('starting', () => {
     expect(second.verificationId).toBe(first.verificationId);
     expect(first).toMatchObject({
       state: VerificationState.PENDING,
-      dataset: 'd',
-      sampleId: 's',
-      sampleVersion: '1',
+      sample: { datasetId: 'd', sampleId: 's', version: '1' },
     });
     expect(await jobs().holds('default', first.verificationId)).toBe(true);
     const third = await start({ requestId: 'r1' });
@@ -235,7 +233,8 @@ test('a submission is graded again with the sample as it was, which workers find
   const earlier = {
     verificationId: 'ver_01h455vb4pex5vsknk084sn02s',
     state: VerificationState.COMPLETED,
-    ...{ sessionId, dataset: 'examples', sampleId: 'hello-fix', sampleVersion: '1.0.0' },
+    sessionId,
+    sample: { datasetId: 'examples', sampleId: 'hello-fix', version: '1.0.0' },
     digests: { submission: digest('5'), sample: digests.content, image: digests.image },
   };
   await store.create(create(VerificationRecordSchema, { project: 'default', verification: earlier }));
@@ -246,7 +245,7 @@ test('a submission is graded again with the sample as it was, which workers find
   expect(verification).toMatchObject({
     state: VerificationState.PENDING,
     regradeOf: verificationId,
-    sampleId: 'hello-fix',
+    sample: { sampleId: 'hello-fix' },
   });
   expect(await samples.get(digests.content)).toBeDefined();
   expect(await jobs().holds('default', verification?.verificationId ?? '')).toBe(true);
@@ -261,14 +260,16 @@ test('lists go newest first, page by page, and by what is asked for', async () =
   const ids = (page: { verifications: Verification[] }) =>
     page.verifications.map(({ verificationId }) => verificationId);
   expect([...ids(first), ...ids(second)]).toEqual(ids(all).slice(0, 4));
-  const wrong = { dataset: 'd', pageToken: first.nextPageToken };
+  const wrong = { sample: { datasetId: 'd' }, pageToken: first.nextPageToken };
   expect(reasonOf(await api.verifications.listVerifications(wrong).catch((e) => e))).toBe('INVALID_PAGE_TOKEN');
   const completed = await api.verifications.listVerifications({
     states: [VerificationState.COMPLETED],
-    sampleId: 's',
+    sample: { sampleId: 's', version: '1' },
   });
+  expect(completed.verifications.length).toBeGreaterThan(0);
   expect(new Set(completed.verifications.map(({ state }) => state))).toEqual(new Set([VerificationState.COMPLETED]));
-  expect((await api.verifications.listVerifications({ dataset: 'nothing' })).verifications).toEqual([]);
+  expect((await api.verifications.listVerifications({ sample: { datasetId: 'nothing' } })).verifications).toEqual([]);
+  expect((await api.verifications.listVerifications({ sample: { version: '2' } })).verifications).toEqual([]);
 });
 
 test.each([

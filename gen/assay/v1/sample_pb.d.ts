@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Assurance, Network, ResourceLimits, TestRole } from "./types_pb.js";
+import type { Assurance, Network, ResourceLimits, SampleName, TestRole } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Verdict } from "./verification_pb.js";
 
@@ -20,11 +20,11 @@ export declare const file_assay_v1_sample: GenFile;
  */
 export declare type Dataset = Message<"assay.v1.Dataset"> & {
   /**
-   * Its name.
+   * The dataset's id: the name of its folder.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: string dataset_id = 1;
    */
-  dataset: string;
+  datasetId: string;
 
   /**
    * How many samples the dataset has, versions of one counted once.
@@ -54,121 +54,107 @@ export declare const DatasetSchema: GenMessage<Dataset>;
  */
 export declare type Sample = Message<"assay.v1.Sample"> & {
   /**
-   * The dataset it belongs to.
+   * The sample's name.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName name = 1;
    */
-  dataset: string;
-
-  /**
-   * Its id, unique in the dataset.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Its version, as its maker named it.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  name?: SampleName | undefined;
 
   /**
    * The language of its code, in lower case.
    *
-   * @generated from field: string language = 4;
+   * @generated from field: string language = 2;
    */
   language: string;
 
   /**
    * Words to find it by.
    *
-   * @generated from field: repeated string tags = 5;
+   * @generated from field: repeated string tags = 3;
    */
   tags: string[];
 
   /**
    * What it is, in one line.
    *
-   * @generated from field: string title = 6;
+   * @generated from field: string title = 4;
    */
   title: string;
 
   /**
    * The task, as the agent reads it. Empty in lists.
    *
-   * @generated from field: string instruction = 7;
+   * @generated from field: string instruction = 5;
    */
   instruction: string;
 
   /**
    * Further help, the smallest first. Only where GetSample asked for it.
    *
-   * @generated from field: repeated string hints = 8;
+   * @generated from field: repeated string hints = 6;
    */
   hints: string[];
 
   /**
    * How many hints there are.
    *
-   * @generated from field: int32 hint_count = 9;
+   * @generated from field: int32 hint_count = 7;
    */
   hintCount: number;
 
   /**
    * `sha256:…` over everything in the sample's folder.
    *
-   * @generated from field: string content_digest = 10;
+   * @generated from field: string content_digest = 8;
    */
   contentDigest: string;
 
   /**
    * `sha256:…` over what its image is made from.
    *
-   * @generated from field: string image_digest = 11;
+   * @generated from field: string image_digest = 9;
    */
   imageDigest: string;
 
   /**
    * `sha256:…` over how it is graded.
    *
-   * @generated from field: string verification_digest = 12;
+   * @generated from field: string verification_digest = 10;
    */
   verificationDigest: string;
 
   /**
    * What its sessions get.
    *
-   * @generated from field: assay.v1.SampleEnvironment environment = 13;
+   * @generated from field: assay.v1.SampleEnvironment environment = 11;
    */
   environment?: SampleEnvironment | undefined;
 
   /**
    * How it is graded.
    *
-   * @generated from field: assay.v1.SampleVerification verification = 14;
+   * @generated from field: assay.v1.SampleVerification verification = 12;
    */
   verification?: SampleVerification | undefined;
 
   /**
    * Every version there is, the newest first. Empty in lists.
    *
-   * @generated from field: repeated string versions = 15;
+   * @generated from field: repeated string versions = 13;
    */
   versions: string[];
 
   /**
    * Where it comes from. For keys with the grader scope only: it may tell where the fix is.
    *
-   * @generated from field: assay.v1.SampleProvenance provenance = 16;
+   * @generated from field: assay.v1.SampleProvenance provenance = 14;
    */
   provenance?: SampleProvenance | undefined;
 
   /**
    * What became of it when it was last put to the test as it is now. For keys with the grader scope only, and absent in lists.
    *
-   * @generated from field: assay.v1.SampleValidation validation = 17;
+   * @generated from field: assay.v1.SampleValidation validation = 15;
    */
   validation?: SampleValidation | undefined;
 };
@@ -440,11 +426,11 @@ export declare const ListDatasetsResponseSchema: GenMessage<ListDatasetsResponse
  */
 export declare type ListSamplesRequest = Message<"assay.v1.ListSamplesRequest"> & {
   /**
-   * Only of this dataset. Empty: of all.
+   * Only samples of this dataset. Empty: of all.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: string dataset_id = 1;
    */
-  dataset: string;
+  datasetId: string;
 
   /**
    * Words that all must occur in id, title, tags, language or instruction; the last letters may be left out. At most 256 characters.
@@ -522,30 +508,16 @@ export declare const ListSamplesResponseSchema: GenMessage<ListSamplesResponse>;
  */
 export declare type GetSampleRequest = Message<"assay.v1.GetSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  sample?: SampleName | undefined;
 
   /**
    * Whether to tell the hints.
    *
-   * @generated from field: bool hints = 4;
+   * @generated from field: bool hints = 2;
    */
   hints: boolean;
 };
@@ -583,25 +555,11 @@ export declare const GetSampleResponseSchema: GenMessage<GetSampleResponse>;
  */
 export declare type DownloadSampleRequest = Message<"assay.v1.DownloadSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  sample?: SampleName | undefined;
 };
 
 /**
@@ -660,11 +618,11 @@ export declare type SampleArchive = Message<"assay.v1.SampleArchive"> & {
   contentDigest: string;
 
   /**
-   * The version that was chosen.
+   * The sample, with the version that was chosen.
    *
-   * @generated from field: string version = 2;
+   * @generated from field: assay.v1.SampleName sample = 2;
    */
-  version: string;
+  sample?: SampleName | undefined;
 
   /**
    * Whether the archive is the whole folder. Without the grader scope it holds the task's files and a `sample.yaml` without hints, grading and origin.
@@ -687,25 +645,11 @@ export declare const SampleArchiveSchema: GenMessage<SampleArchive>;
  */
 export declare type BuildSampleRequest = Message<"assay.v1.BuildSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  sample?: SampleName | undefined;
 };
 
 /**
@@ -832,30 +776,16 @@ export declare const BuiltImageSchema: GenMessage<BuiltImage>;
  */
 export declare type ValidateSampleRequest = Message<"assay.v1.ValidateSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  sample?: SampleName | undefined;
 
   /**
    * How many times each submission is graded, adversaries excepted. 0: three times. At most 100.
    *
-   * @generated from field: int32 repetition_count = 4;
+   * @generated from field: int32 repetition_count = 2;
    */
   repetitionCount: number;
 };

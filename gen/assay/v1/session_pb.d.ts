@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Network, ResourceLimits } from "./types_pb.js";
+import type { Network, ResourceLimits, SampleName } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { TranscriptEvent } from "./execution_pb.js";
 import type { Verdict, VerificationState } from "./verification_pb.js";
@@ -188,51 +188,37 @@ export declare const SessionSchema: GenMessage<Session>;
  */
 export declare type SessionSample = Message<"assay.v1.SessionSample"> & {
   /**
-   * The dataset.
+   * The sample, with the version that was chosen.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName name = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * The version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  name?: SampleName | undefined;
 
   /**
    * `sha256:…` over everything in the sample's folder.
    *
-   * @generated from field: string content_digest = 4;
+   * @generated from field: string content_digest = 2;
    */
   contentDigest: string;
 
   /**
    * `sha256:…` over what its image is made from.
    *
-   * @generated from field: string image_digest = 5;
+   * @generated from field: string image_digest = 3;
    */
   imageDigest: string;
 
   /**
    * `sha256:…` over how it is graded.
    *
-   * @generated from field: string verification_digest = 6;
+   * @generated from field: string verification_digest = 4;
    */
   verificationDigest: string;
 
   /**
    * The task, as the agent reads it. Empty in lists.
    *
-   * @generated from field: string instruction = 7;
+   * @generated from field: string instruction = 5;
    */
   instruction: string;
 };
@@ -306,26 +292,13 @@ export declare type CreateSessionRequest = Message<"assay.v1.CreateSessionReques
   network?: Network | undefined;
 
   /**
-   * The dataset of the sample to make the session from, with its code in place; `image` must be empty then. Limits and variables are the sample's, unless they are
+   * The sample to make the session from, with its code in place; `image` must be empty then. Limits and variables are the sample's, unless they are
    * given here. Where the sample's image was never built it is built first, which may take minutes: the session is CREATING meanwhile, and its message says so.
+   * Absent: no sample.
    *
-   * @generated from field: string dataset = 9;
+   * @generated from field: assay.v1.SampleName sample = 9;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 10;
-   */
-  sampleId: string;
-
-  /**
-   * The sample's version. Empty: the newest.
-   *
-   * @generated from field: string sample_version = 11;
-   */
-  sampleVersion: string;
+  sample?: SampleName | undefined;
 };
 
 /**

@@ -80,6 +80,40 @@ export declare type Network = Message<"assay.v1.Network"> & {
 export declare const NetworkSchema: GenMessage<Network>;
 
 /**
+ * SampleName names one version of a sample.
+ *
+ * @generated from message assay.v1.SampleName
+ */
+export declare type SampleName = Message<"assay.v1.SampleName"> & {
+  /**
+   * The dataset, such as `examples`.
+   *
+   * @generated from field: string dataset_id = 1;
+   */
+  datasetId: string;
+
+  /**
+   * The sample's id, unique in its dataset, such as `hello-fix`.
+   *
+   * @generated from field: string sample_id = 2;
+   */
+  sampleId: string;
+
+  /**
+   * The version, as the sample's maker named it. Empty in a request: the newest. Never empty in an answer.
+   *
+   * @generated from field: string version = 3;
+   */
+  version: string;
+};
+
+/**
+ * Describes the message assay.v1.SampleName.
+ * Use `create(SampleNameSchema)` to create a new message.
+ */
+export declare const SampleNameSchema: GenMessage<SampleName>;
+
+/**
  * NetworkMode is how much of the outside a session can reach.
  *
  * @generated from enum assay.v1.NetworkMode

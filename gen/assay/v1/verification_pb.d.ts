@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Assurance, TestRole } from "./types_pb.js";
+import type { Assurance, SampleName, TestRole } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -47,114 +47,100 @@ export declare type Verification = Message<"assay.v1.Verification"> & {
   phase: GradingPhase;
 
   /**
-   * The dataset of the sample.
+   * The sample whose tests grade it.
    *
-   * @generated from field: string dataset = 5;
+   * @generated from field: assay.v1.SampleName sample = 5;
    */
-  dataset: string;
-
-  /**
-   * The sample.
-   *
-   * @generated from field: string sample_id = 6;
-   */
-  sampleId: string;
-
-  /**
-   * The sample's version.
-   *
-   * @generated from field: string sample_version = 7;
-   */
-  sampleVersion: string;
+  sample?: SampleName | undefined;
 
   /**
    * Digests of what is graded, and of what it is graded by.
    *
-   * @generated from field: assay.v1.VerificationDigests digests = 8;
+   * @generated from field: assay.v1.VerificationDigests digests = 6;
    */
   digests?: VerificationDigests | undefined;
 
   /**
    * The size of the submission.
    *
-   * @generated from field: assay.v1.SubmissionInfo submission = 9;
+   * @generated from field: assay.v1.SubmissionInfo submission = 7;
    */
   submission?: SubmissionInfo | undefined;
 
   /**
    * How far the verdict will be trustworthy: the weakest level among the tests that must pass.
    *
-   * @generated from field: assay.v1.Assurance assurance = 10;
+   * @generated from field: assay.v1.Assurance assurance = 8;
    */
   assurance: Assurance;
 
   /**
    * When the verification was asked for.
    *
-   * @generated from field: google.protobuf.Timestamp create_time = 11;
+   * @generated from field: google.protobuf.Timestamp create_time = 9;
    */
   createTime?: Timestamp | undefined;
 
   /**
    * When a worker last began to grade it. Absent while no worker has.
    *
-   * @generated from field: google.protobuf.Timestamp start_time = 12;
+   * @generated from field: google.protobuf.Timestamp start_time = 10;
    */
   startTime?: Timestamp | undefined;
 
   /**
    * When the verification reached its terminal state. Absent before.
    *
-   * @generated from field: google.protobuf.Timestamp end_time = 13;
+   * @generated from field: google.protobuf.Timestamp end_time = 11;
    */
   endTime?: Timestamp | undefined;
 
   /**
    * How many times a worker began to grade it.
    *
-   * @generated from field: int32 attempt_count = 14;
+   * @generated from field: int32 attempt_count = 12;
    */
   attemptCount: number;
 
   /**
    * Whether somebody has asked to cancel it.
    *
-   * @generated from field: bool cancel_requested = 15;
+   * @generated from field: bool cancel_requested = 13;
    */
   cancelRequested: boolean;
 
   /**
    * The id of the verification whose verdict this one has, because submission, sample and image are the same. Empty: this one was graded itself.
    *
-   * @generated from field: string reused_from = 16;
+   * @generated from field: string reused_from = 14;
    */
   reusedFrom: string;
 
   /**
    * The id of the verification whose submission this one grades again. Empty: the submission was sealed for this one.
    *
-   * @generated from field: string regrade_of = 17;
+   * @generated from field: string regrade_of = 15;
    */
   regradeOf: string;
 
   /**
    * The worker that grades or graded it. Empty while no worker has.
    *
-   * @generated from field: string worker_id = 18;
+   * @generated from field: string worker_id = 16;
    */
   workerId: string;
 
   /**
    * What came out. Absent until the verification has ended, and where it was cancelled.
    *
-   * @generated from field: assay.v1.VerificationResult result = 19;
+   * @generated from field: assay.v1.VerificationResult result = 17;
    */
   result?: VerificationResult | undefined;
 
   /**
    * Why an attempt failed that is repeated, or what else is worth knowing now: one sentence for people.
    *
-   * @generated from field: string message = 20;
+   * @generated from field: string message = 18;
    */
   message: string;
 };
@@ -666,37 +652,30 @@ export declare type ListVerificationsRequest = Message<"assay.v1.ListVerificatio
   sessionId: string;
 
   /**
-   * Only of this dataset. Empty: of all.
+   * Only verifications of this sample. A field that is empty matches all: with dataset_id alone, every sample of the dataset.
    *
-   * @generated from field: string dataset = 2;
+   * @generated from field: assay.v1.SampleName sample = 2;
    */
-  dataset: string;
-
-  /**
-   * Only of this sample of the dataset. Empty: of all.
-   *
-   * @generated from field: string sample_id = 3;
-   */
-  sampleId: string;
+  sample?: SampleName | undefined;
 
   /**
    * Only verifications in one of these states. Empty: in any.
    *
-   * @generated from field: repeated assay.v1.VerificationState states = 4;
+   * @generated from field: repeated assay.v1.VerificationState states = 3;
    */
   states: VerificationState[];
 
   /**
    * At most this many in one page. 0: 100. Over 1,000: 1,000.
    *
-   * @generated from field: int32 page_size = 5;
+   * @generated from field: int32 page_size = 4;
    */
   pageSize: number;
 
   /**
    * The next_page_token of the page before, with the same query. Empty: the first page.
    *
-   * @generated from field: string page_token = 6;
+   * @generated from field: string page_token = 5;
    */
   pageToken: string;
 };

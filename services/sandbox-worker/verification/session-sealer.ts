@@ -53,11 +53,11 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     const { environment, verification } = folder.sample;
     const inPlace = runsInPlace(verification);
     if (inPlace && !deps.grades) {
-      const message = `${sample.dataset}/${sample.sampleId} runs tests in the session itself (SHARED), and its worker does not grade`;
+      const message = `${folder.sample.dataset}/${folder.sample.id} runs tests in the session itself (SHARED), and its worker does not grade`;
       throw new DomainError('VERIFICATION_NOT_OFFERED', message);
     }
     if (!deps.hasLayers && (inPlace || needsWhole(verification))) {
-      const message = `${sample.dataset}/${sample.sampleId} has tests at FORK or SHARED, for which its worker needs root on its host`;
+      const message = `${folder.sample.dataset}/${folder.sample.id} has tests at FORK or SHARED, for which its worker needs root on its host`;
       throw new DomainError('VERIFICATION_NOT_OFFERED', message);
     }
     const rules = rulesOf(environment.workdir, verification);

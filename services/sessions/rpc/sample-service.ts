@@ -29,7 +29,7 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       const { datasets } = await index.catalog();
       return {
         datasets: datasets.map(({ dataset, sampleCount, problems }) => {
-          return { dataset, sampleCount, problems: grader ? [...problems] : [] };
+          return { datasetId: dataset, sampleCount, problems: grader ? [...problems] : [] };
         }),
       };
     },
@@ -37,32 +37,32 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       checkListSamplesRequest(request);
       const { grader } = requireCaller(context);
       const catalog = await index.catalog();
-      if (request.dataset !== '' && !catalog.has(request.dataset)) throw noDataset(request.dataset);
+      if (request.datasetId !== '' && !catalog.has(request.datasetId)) throw noDataset(request.datasetId);
       return listSamples(catalog, tokens, request, grader);
     },
     async getSample(request, context) {
-      checkSampleName(request);
+      const name = checkSampleName(request.sample);
       const { grader } = requireCaller(context);
-      const { entry, folder } = findSample(await index.catalog(), request);
+      const { entry, folder } = findSample(await index.catalog(), name);
       const sample = detailOf(entry, folder, grader, request.hints);
       const validation = grader ? await validations.get(folder.digests.content) : undefined;
       return { sample: validation === undefined ? sample : { ...sample, validation } };
     },
     async *downloadSample(request, context) {
-      checkSampleName(request);
+      const name = checkSampleName(request.sample);
       const { grader } = requireCaller(context);
-      const { folder } = findSample(await index.catalog(), request);
-      const { sample, digests } = folder;
-      const head = { contentDigest: digests.content, version: sample.version, complete: grader };
+      const { folder } = findSample(await index.catalog(), name);
+      const sample = { ...name, version: folder.sample.version };
+      const head = { contentDigest: folder.digests.content, sample, complete: grader };
       yield { part: { case: 'head', value: head } };
       for await (const data of grader ? wholeArchive(folder) : taskArchive(folder)) {
         yield { part: { case: 'data', value: data } };
       }
     },
     async *buildSample(request, context) {
-      checkSampleName(request);
+      const name = checkSampleName(request.sample);
       const { grader } = requireCaller(context);
-      const { folder } = findSample(await index.catalog(), request);
+      const { folder } = findSample(await index.catalog(), name);
       const told = new Set<string>();
       try {
         for await (const news of build(folder, context.signal)) {
@@ -81,9 +81,9 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       }
     },
     async *validateSample(request, context) {
-      checkSampleName(request);
+      const name = checkSampleName(request.sample);
       const repetitions = checkRepetitions(request.repetitionCount);
-      const { folder } = findSample(await index.catalog(), request);
+      const { folder } = findSample(await index.catalog(), name);
       for await (const news of validate(folder, repetitions, context.signal)) yield { news };
     },
   };

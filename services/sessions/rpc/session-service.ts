@@ -36,7 +36,7 @@ export function createSessionService(deps: SessionServiceDeps): ServiceImpl<type
     async createSession(request, context) {
       checkCreateSessionRequest(request, limits);
       const { project } = requireCaller(context);
-      const ms = limits.createMs + (request.dataset === '' ? 0 : limits.buildMs);
+      const ms = limits.createMs + (request.sample === undefined ? 0 : limits.buildMs);
       const session = await within(ms, context.signal, (signal) => deps.create(project, request, signal));
       return { session };
     },

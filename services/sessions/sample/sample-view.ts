@@ -20,9 +20,7 @@ export function summaryOf(folder: SampleFolder, grader: boolean): Sample {
   const { sample, digests } = folder;
   const { provenance } = sample;
   return create(SampleSchema, {
-    dataset: sample.dataset,
-    sampleId: sample.id,
-    version: sample.version,
+    name: { datasetId: sample.dataset, sampleId: sample.id, version: sample.version },
     language: sample.language,
     tags: sample.tags,
     title: sample.title,

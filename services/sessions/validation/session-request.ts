@@ -32,9 +32,9 @@ export function checkCreateSessionRequest(request: CreateSessionRequest, limits:
 
 /** A sample brings its own image, and says what can be reached. */
 function checkSample(request: CreateSessionRequest): void {
-  const { dataset, sampleId, sampleVersion, image, network } = request;
-  if (dataset === '' && sampleId === '' && sampleVersion === '') return;
-  checkSampleName({ dataset, sampleId, version: sampleVersion }, 'sample_version');
+  const { sample, image, network } = request;
+  if (sample === undefined) return;
+  checkSampleName(sample);
   if (image !== '') throw invalid('image', `found ${show(image)} with a sample`, 'none: a sample has its own');
   if (network !== undefined) throw invalid('network', 'found one with a sample', "none: it is the sample's");
 }

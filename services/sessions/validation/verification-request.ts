@@ -8,9 +8,9 @@ import {
 import { verificationIdShape } from '../verification/verification-id.ts';
 import { checkCount, invalid, show } from './field.ts';
 import { checkRequestId, checkSessionId } from './identifier.ts';
+import { checkSampleFilter } from './sample-request.ts';
 import { checkPageSize } from './session-request.ts';
 
-const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const stateCount = 16;
 
 export function checkStartVerificationRequest(request: StartVerificationRequest): void {
@@ -30,12 +30,7 @@ export function checkRegradeSubmissionRequest(request: RegradeSubmissionRequest)
 export function checkListVerificationsRequest(request: ListVerificationsRequest): void {
   checkPageSize(request.pageSize);
   if (request.sessionId !== '') checkSessionId(request.sessionId);
-  for (const [field, name] of [
-    ['dataset', request.dataset],
-    ['sample_id', request.sampleId],
-  ] as const) {
-    if (name !== '' && !nameShape.test(name)) throw invalid(field, `found ${show(name)}`, 'a name, or nothing for all');
-  }
+  if (request.sample !== undefined) checkSampleFilter(request.sample);
   checkCount('states', request.states.length, stateCount);
   for (const state of request.states) {
     if (state === VerificationState.UNSPECIFIED || VerificationState[state] === undefined) {

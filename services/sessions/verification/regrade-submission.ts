@@ -32,20 +32,18 @@ export function createRegrader({ verifications, once, isKept, provide, nowMs }: 
     const earlier = verificationOf(record);
     if (record.inPlaceWorkerId !== '') throw gradedInPlace(earlier);
     return once(project, RegradeSubmissionRequestSchema, request, async (verificationId, requestDigest) => {
-      const { digests, submission, sessionId, dataset, sampleId, sampleVersion, assurance } = clone(
-        VerificationSchema,
-        earlier,
-      );
+      const { digests, submission, sessionId, sample, assurance } = clone(VerificationSchema, earlier);
       const digest = digests?.submission ?? '';
       const needed = [digest, digests?.fileSystem ?? ''].filter((each) => each !== '');
       const kept = await Promise.all(needed.map((each) => isKept(project, each)));
       if (digest === '' || kept.includes(false)) throw notKept(earlier.verificationId, digest);
-      await provide(dataset, sampleId, digests?.sample ?? '');
+      await provide(sample?.datasetId ?? '', sample?.sampleId ?? '', digests?.sample ?? '');
       return create(VerificationRecordSchema, {
         project,
         requestDigest,
         verification: {
-          ...{ verificationId, sessionId, dataset, sampleId, sampleVersion, assurance },
+          ...{ verificationId, sessionId, assurance },
+          ...(sample && { sample }),
           state: VerificationState.PENDING,
           regradeOf: earlier.verificationId,
           createTime: timestampFromMs(nowMs()),

@@ -86,9 +86,7 @@ function pendingRecord(sample: SessionSample, sealed: SealSubmissionResponse, no
   return create(VerificationRecordSchema, {
     verification: {
       state: VerificationState.PENDING,
-      dataset: sample.dataset,
-      sampleId: sample.sampleId,
-      sampleVersion: sample.version,
+      ...(sample.name && { sample: sample.name }),
       assurance,
       createTime: timestampFromMs(nowMs),
       ...(digests && { digests }),
