@@ -23,7 +23,7 @@ export type {
   ValidationEvent,
   ValidationInfo,
 } from './samples.ts';
-export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
+export type { Server, ServerInfo, ServerLimits } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';
 export type { LoggedEvent, SessionEvent, ShellChangeName, TranscriptEvent } from './session-event.ts';
 export type {
@@ -57,3 +57,4 @@ export {
   type VerificationStateName,
 } from './verification-info.ts';
 export type { ListVerificationsOptions, StartVerificationOptions, Verifications } from './verifications.ts';
+export type { WorkerInfo, WorkerStateName, Workers } from './workers.ts';

@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
 import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
-import type { WorkerState } from './worker/worker-directory.ts';
+import type { WorkerStateName } from './worker/worker-directory.ts';
 
 /** What `/metrics` shows. */
 export interface Metrics {
@@ -20,7 +20,7 @@ export interface MetricsSources {
   /** One word for each verification. */
   verificationStates(): Iterable<VerificationState>;
   /** Every registered worker, by how this instance sees it. */
-  workerStates(): Iterable<WorkerState>;
+  workerStates(): Iterable<WorkerStateName>;
   /** Open connections to workers. */
   workerLinks(): number;
 }

@@ -127,8 +127,8 @@ test('a sample in front makes the session from it; behind -- it is a command', a
   expect(seen.created.map(({ sample }) => [sample?.datasetId, sample?.sampleId, sample?.version])).toEqual([
     ['examples', 'hello-fix', '1.0.0'],
     ['examples', 'hello-fix', ''],
-    ['', '', ''],
-    ['', '', ''],
+    [undefined, undefined, undefined],
+    [undefined, undefined, undefined],
   ]);
   expect(seen.executed.map((request) => request.program)).toMatchObject([
     { case: 'argv', value: { args: ['ls', '-l'] } },

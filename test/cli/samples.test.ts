@@ -84,7 +84,7 @@ test('samples show without a dataset says what to type', async () => {
 test('a download is its head and then its bytes', async () => {
   const endpoint = await serve({
     async *downloadSample() {
-      yield { part: { case: 'head', value: { version: '1.0.0', complete: true } } };
+      yield { part: { case: 'head', value: { sample: { version: '1.0.0' }, complete: true } } };
       yield { part: { case: 'data', value: Buffer.from('one') } };
       yield { part: { case: 'data', value: Buffer.from('two') } };
     },

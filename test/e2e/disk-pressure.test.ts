@@ -17,7 +17,7 @@ const health = () => getPage(`${stack.endpoint}/healthz`);
 const filler = () => join(stack.stack.dataDir, 'filler');
 const reserve = () => join(stack.stack.dataDir, 'worker', 'reserve');
 const limits = { diskBytes: 64 * mebibyte };
-const pressure = async () => (await stack.client.server.info()).workers[0]?.pressure;
+const pressure = async () => (await Array.fromAsync(stack.client.workers.list()))[0]?.pressure;
 
 describe.skipIf(!mayMount)('a worker whose disk fills up', () => {
   beforeAll(async () => {

@@ -86,7 +86,7 @@ describe('a verification', () => {
     expect(second.result?.steps.length).toBeGreaterThan(0);
     expect(second.result?.reportFormats).toEqual(['JUNIT']);
     expect(second.digests.submission).toMatch(/^sha256:[0-9a-f]{64}$/);
-    expect(second.submission).toMatchObject({ files: 1 });
+    expect(second.submission).toMatchObject({ fileCount: 1 });
     const third = await session.verify();
     expect(third).toMatchObject({ state: 'COMPLETED', reusedFrom: second.id, attemptCount: 0 });
     expect(third.result).toMatchObject({ verdict: 'PASSED', reused: true, passedTests: second.result?.passedTests });

@@ -22,7 +22,7 @@ afterAll(() => service.stop());
 async function drain(other: WorkerDouble): Promise<void> {
   await other.register({ draining: true, capacity: 0 });
   const capacity = async () =>
-    (await api.server.getServerInfo({})).workers.find(({ workerId }) => workerId === other.workerId)?.capacity;
+    (await api.workers.listWorkers({})).workers.find(({ workerId }) => workerId === other.workerId)?.sessionCapacity;
   await expect.poll(capacity).toBe(0);
 }
 
@@ -54,7 +54,8 @@ describe('creating a session', () => {
   test('a full worker is passed over for the next', async () => {
     const other = await service.addWorker({ heartbeatMs: 1_000 });
     await other.register({ capacity: 1_000 });
-    const roomy = async () => (await api.server.getServerInfo({})).workers.some(({ capacity }) => capacity === 1_000);
+    const roomy = async () =>
+      (await api.workers.listWorkers({})).workers.some(({ sessionCapacity }) => sessionCapacity === 1_000);
     await expect.poll(roomy).toBe(true);
     other.calls.createSandbox = () => {
       throw new DomainError('NO_CAPACITY', 'full');

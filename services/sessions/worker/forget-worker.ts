@@ -22,7 +22,7 @@ export function createWorkerForgetter(
   const mark = async (workerId: string): Promise<void> => {
     for (;;) {
       const found = await workers.fresh(workerId);
-      if (found === undefined) throw notFound(workerId);
+      if (found === undefined) throw workerNotFound(workerId);
       const { record, revision, reachable } = found;
       if (record.forgotten) return;
       if (reachable) throw alive(workerId);
@@ -54,8 +54,8 @@ export function createWorkerForgetter(
   };
 }
 
-function notFound(workerId: string): DomainError {
-  return new DomainError('WORKER_NOT_FOUND', `no worker ${workerId} is known; GetServerInfo tells which there are`, {
+export function workerNotFound(workerId: string): DomainError {
+  return new DomainError('WORKER_NOT_FOUND', `no worker ${workerId} is known; ListWorkers tells which there are`, {
     worker_id: workerId,
   });
 }

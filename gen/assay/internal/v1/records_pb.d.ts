@@ -179,6 +179,14 @@ export declare type WorkerRecord = Message<"assay.internal.v1.WorkerRecord"> & {
    * @generated from field: repeated string shortages = 13;
    */
   shortages: string[];
+
+  /**
+   * Whether the operator has taken it out of service (DrainWorker): it takes no new sessions. Written by the sessions service, and kept by the worker when it renews
+   * its registration or starts again.
+   *
+   * @generated from field: bool drained = 14;
+   */
+  drained: boolean;
 };
 
 /**
