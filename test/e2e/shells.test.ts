@@ -49,21 +49,15 @@ describe('opening a shell', () => {
     expect(await text(shell, 'echo $0; source /dev/null && echo sourced')).toMatch(/bash\nsourced\n$/);
   });
 
-  test('with the same request id again returns the same shell', async () => {
-    await using first = await session.openShell({ requestId: 'once', env: { A: '1' } });
-    const second = await session.openShell({ requestId: 'once', env: { A: '1' } });
-    expect(second.id).toBe(first.id);
-    await expect(session.openShell({ requestId: 'once', env: { A: '2' } })).rejects.toMatchObject({
-      reason: 'REQUEST_ID_REUSED',
-    });
-  });
-
   test('takes an id of the caller, which names one shell for ever', async () => {
-    const shell = await session.openShell({ id: 'mine' });
+    const shell = await session.openShell({ id: 'mine', env: { A: '1' } });
     expect(shell.id).toBe('mine');
-    await expect(session.openShell({ id: 'mine' })).rejects.toMatchObject({ reason: 'SHELL_ID_REUSED' });
+    const again = await session.openShell({ id: 'mine', env: { A: '1' } });
+    expect(again.info).toMatchObject({ id: 'mine', state: 'OPEN', openCount: 1 });
+    const other = session.openShell({ id: 'mine', env: { A: '2' } });
+    await expect(other).rejects.toMatchObject({ reason: 'SHELL_ID_REUSED' });
     await shell.close();
-    await expect(session.openShell({ id: 'mine' })).rejects.toMatchObject({ reason: 'SHELL_ID_REUSED' });
+    expect((await session.openShell({ id: 'mine', env: { A: '1' } })).info).toMatchObject({ state: 'CLOSED' });
   });
 
   test('that cannot be done says why, and leaves its id free', async () => {
@@ -358,7 +352,7 @@ describe('a shell whose opening fails later', () => {
 describe('kill -9 of the worker', () => {
   test('loses no command that runs or waits, keeps their order and the state of the shell', async () => {
     const fresh = await stack.client.sessions.create({});
-    const shell = await fresh.openShell({ requestId: 'before-the-kill' });
+    const shell = await fresh.openShell({ id: 'before-the-kill' });
     await shell.run('state=kept; log() { echo $1 >>/tmp/log; }; cd /usr');
     const first = shell.execute('log 0; echo up; until [ -e /tmp/go ]; do sleep 0.02; done; echo end');
     await printed(fresh, first, 'up');
@@ -371,7 +365,7 @@ describe('kill -9 of the worker', () => {
       await stack.replace('worker');
       await inState('w-10', 'QUEUED', fresh);
     }
-    expect((await fresh.openShell({ requestId: 'before-the-kill' })).id).toBe(shell.id);
+    expect((await fresh.openShell({ id: 'before-the-kill' })).id).toBe(shell.id);
     await fresh.run('touch /tmp/go');
     expect((await first.result()).reason).toBe('EXITED');
     for (const [index, execution] of queued.entries()) {

@@ -107,13 +107,17 @@ test('an update reaches the record and the worker', async () => {
     sessionId,
     ttl: { seconds: 600n, nanos: 0 },
     idleTimeout: { seconds: 60n, nanos: 0 },
-    labels: { labels: { a: 'b' } },
+    labels: { a: 'b' },
   });
   expect(session).toMatchObject({ labels: { a: 'b' }, idleTimeout: { seconds: 60n } });
   expect(worker.heard).toContain('RefreshSandbox');
   const cleared = await api.sessions.updateSession({ sessionId, idleTimeout: { seconds: 0n, nanos: 0 } });
   expect(cleared.session?.idleTimeout).toBeUndefined();
   expect(cleared.session?.labels).toEqual({ a: 'b' });
+  const updateMask = { paths: ['labels'] };
+  const bare = await api.sessions.updateSession({ sessionId, idleTimeout: { seconds: 60n, nanos: 0 }, updateMask });
+  expect(bare.session?.labels).toEqual({});
+  expect(bare.session?.idleTimeout).toBeUndefined();
 });
 
 test('pause and resume pass through the worker', async () => {

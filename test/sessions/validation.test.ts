@@ -194,6 +194,18 @@ const rows: [title: string, field: string, limit: string | undefined, ask: (api:
     (api) => api.sessions.updateSession({ sessionId, ttl: { seconds: 90_000n, nanos: 0 } }),
   ],
   [
+    'a mask that names what cannot be changed',
+    'update_mask',
+    undefined,
+    (api) => api.sessions.updateSession({ sessionId, updateMask: { paths: ['image'] } }),
+  ],
+  [
+    'a mask that names a time to live that is not there',
+    'ttl',
+    undefined,
+    (api) => api.sessions.updateSession({ sessionId, updateMask: { paths: ['ttl'] } }),
+  ],
+  [
     'a network that is none',
     'network.mode',
     undefined,

@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Network, ResourceLimits, SampleName } from "./types_pb.js";
-import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { TranscriptEvent } from "./execution_pb.js";
 import type { Verdict, VerificationState } from "./verification_pb.js";
 
@@ -456,7 +456,7 @@ export declare type Labels = Message<"assay.v1.Labels"> & {
 export declare const LabelsSchema: GenMessage<Labels>;
 
 /**
- * UpdateSessionRequest changes what is given and leaves the rest.
+ * UpdateSessionRequest changes what its mask names and leaves the rest.
  *
  * @generated from message assay.v1.UpdateSessionRequest
  */
@@ -476,18 +476,25 @@ export declare type UpdateSessionRequest = Message<"assay.v1.UpdateSessionReques
   ttl?: Duration | undefined;
 
   /**
-   * The new idle timeout; zero: none.
+   * The new idle timeout. Zero, or absent and named by the mask: none.
    *
    * @generated from field: google.protobuf.Duration idle_timeout = 3;
    */
   idleTimeout?: Duration | undefined;
 
   /**
-   * Replaces all labels.
+   * The labels that replace all labels. Empty and named by the mask: the session has none afterwards.
    *
-   * @generated from field: assay.v1.Labels labels = 4;
+   * @generated from field: map<string, string> labels = 4;
    */
-  labels?: Labels | undefined;
+  labels: { [key: string]: string };
+
+  /**
+   * The fields to change: `ttl`, `idle_timeout`, `labels`. What is given and not named is not changed. Absent or empty: those that are given.
+   *
+   * @generated from field: google.protobuf.FieldMask update_mask = 5;
+   */
+  updateMask?: FieldMask | undefined;
 };
 
 /**
@@ -1338,7 +1345,7 @@ export declare const SessionService: GenService<{
     output: typeof ListSessionsResponseSchema;
   },
   /**
-   * UpdateSession changes a live session's time to live, idle timeout or labels.
+   * UpdateSession changes a live session's time to live, idle timeout or labels, as its mask says.
    *
    * @generated from rpc assay.v1.SessionService.UpdateSession
    */

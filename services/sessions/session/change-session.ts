@@ -12,6 +12,7 @@ import {
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance, isTerminal } from '../../shared/session-state.ts';
 import { checkDuration } from '../validation/field.ts';
+import { updatedFields } from '../validation/session-request.ts';
 import type { CallOptions, WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 import { explainError } from './explain-error.ts';
@@ -109,13 +110,15 @@ export function createSessionChanges(deps: SessionChangesDeps): SessionChanges {
 
 function changed(session: Session, request: UpdateSessionRequest, nowMs: number, maxTtlMs: number): Session {
   const next: Session = { ...create(SessionSchema, session) };
-  if (request.ttl !== undefined) {
+  const fields = updatedFields(request);
+  if (fields.has('ttl') && request.ttl !== undefined) {
     next.expireTime = timestampFromMs(nowMs + checkDuration('ttl', request.ttl, 1_000, maxTtlMs));
   }
-  if (request.labels !== undefined) next.labels = request.labels.labels;
+  if (fields.has('labels')) next.labels = request.labels;
+  if (!fields.has('idle_timeout')) return next;
   const idle = request.idleTimeout;
-  if (idle !== undefined && idle.seconds === 0n && idle.nanos === 0) delete next.idleTimeout;
-  else if (idle !== undefined) next.idleTimeout = idle;
+  if (idle === undefined || (idle.seconds === 0n && idle.nanos === 0)) delete next.idleTimeout;
+  else next.idleTimeout = idle;
   return next;
 }
 
