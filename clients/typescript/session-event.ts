@@ -81,7 +81,10 @@ export type SessionEvent = Placed &
   );
 
 /** Undefined: an event of a newer server that this client does not know. */
-export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent | undefined {
+export function toSessionEvent(
+  { time, cursor, event }: WireEvent,
+  sessionState: SessionState,
+): SessionEvent | undefined {
   const placed = { time: toDate(time), cursor };
   switch (event.case) {
     case 'execution': {
@@ -108,7 +111,7 @@ export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent
     case 'missing':
       return { ...placed, type: 'missing', message: event.value.message };
     case 'heartbeat':
-      return { ...placed, type: 'heartbeat', state: SessionState[event.value.state] as SessionStateName };
+      return { ...placed, type: 'heartbeat', state: SessionState[sessionState] as SessionStateName };
     default:
       return undefined;
   }

@@ -56,12 +56,16 @@ export function createVerifications(transport: Transport, caller: Caller): Verif
     for (;;) {
       const leaving = new AbortController();
       try {
-        for await (const { verification } of rpc.watchVerification({ verificationId }, { signal: leaving.signal })) {
+        for await (const { verification, heartbeat } of rpc.watchVerification(
+          { verificationId },
+          { signal: leaving.signal },
+        )) {
           patience.answered();
           patience.progressed();
+          if (heartbeat !== undefined) continue;
           const info = toVerificationInfo(present(verification, 'the verification'));
           const state = [info.state, info.phase, info.attemptCount, info.cancelRequested, info.message].join('\0');
-          // A sign of life, or what was told before the stream broke.
+          // It was told before the stream broke.
           if (state === told) continue;
           told = state;
           yield info;

@@ -185,7 +185,8 @@ describe.concurrent('an image', () => {
     const session = await stack.client.sessions.get(error.metadata.session_id);
     expect(session.info).toMatchObject({
       state: 'FAILED',
-      reason: 'IMAGE_NOT_FOUND',
+      endReason: 'CREATE_FAILED',
+      errorReason: 'IMAGE_NOT_FOUND',
       image,
       labels: { of: 'missing' },
     });

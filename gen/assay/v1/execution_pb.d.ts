@@ -5,6 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Heartbeat } from "./types_pb.js";
 
 /**
  * Describes the file assay/v1/execution.proto.
@@ -538,20 +539,6 @@ export declare type AwaitingInput = Message<"assay.v1.AwaitingInput"> & {
  * Use `create(AwaitingInputSchema)` to create a new message.
  */
 export declare const AwaitingInputSchema: GenMessage<AwaitingInput>;
-
-/**
- * Heartbeat says that the stream is alive.
- *
- * @generated from message assay.v1.Heartbeat
- */
-export declare type Heartbeat = Message<"assay.v1.Heartbeat"> & {
-};
-
-/**
- * Describes the message assay.v1.Heartbeat.
- * Use `create(HeartbeatSchema)` to create a new message.
- */
-export declare const HeartbeatSchema: GenMessage<Heartbeat>;
 
 /**
  * Finished is the end of an execution.

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Assurance, Network, ResourceLimits, SampleName, TestRole } from "./types_pb.js";
+import type { Assurance, Heartbeat, Network, ResourceLimits, SampleName, TestRole } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Verdict } from "./verification_pb.js";
 
@@ -685,6 +685,14 @@ export declare type BuildSampleResponse = Message<"assay.v1.BuildSampleResponse"
      */
     value: BuiltImage;
     case: "built";
+  } | {
+    /**
+     * Nothing was printed for a while; the build goes on.
+     *
+     * @generated from field: assay.v1.Heartbeat heartbeat = 3;
+     */
+    value: Heartbeat;
+    case: "heartbeat";
   } | { case: undefined; value?: undefined };
 };
 
@@ -831,6 +839,14 @@ export declare type ValidateSampleResponse = Message<"assay.v1.ValidateSampleRes
      */
     value: SampleValidation;
     case: "outcome";
+  } | {
+    /**
+     * Nothing happened for a while; the gradings go on.
+     *
+     * @generated from field: assay.v1.Heartbeat heartbeat = 4;
+     */
+    value: Heartbeat;
+    case: "heartbeat";
   } | { case: undefined; value?: undefined };
 };
 

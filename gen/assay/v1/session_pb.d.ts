@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Network, ResourceLimits, SampleName } from "./types_pb.js";
+import type { Heartbeat, Network, ResourceLimits, SampleName } from "./types_pb.js";
 import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { TranscriptEvent } from "./execution_pb.js";
 import type { Verdict, VerificationState } from "./verification_pb.js";
@@ -778,6 +778,13 @@ export declare type FollowSessionResponse = Message<"assay.v1.FollowSessionRespo
    * @generated from field: assay.v1.SessionEvent event = 1;
    */
   event?: SessionEvent | undefined;
+
+  /**
+   * How the session looks now; UNREACHABLE while its worker is silent. Unspecified unless the event is a heartbeat.
+   *
+   * @generated from field: assay.v1.SessionState session_state = 2;
+   */
+  sessionState: SessionState;
 };
 
 /**
@@ -839,9 +846,9 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
     /**
      * Nothing happened for a while; the stream is alive.
      *
-     * @generated from field: assay.v1.SessionHeartbeat heartbeat = 6;
+     * @generated from field: assay.v1.Heartbeat heartbeat = 6;
      */
-    value: SessionHeartbeat;
+    value: Heartbeat;
     case: "heartbeat";
   } | {
     /**
@@ -1024,26 +1031,6 @@ export declare type TranscriptMissing = Message<"assay.v1.TranscriptMissing"> & 
  * Use `create(TranscriptMissingSchema)` to create a new message.
  */
 export declare const TranscriptMissingSchema: GenMessage<TranscriptMissing>;
-
-/**
- * SessionHeartbeat says that a stream is alive.
- *
- * @generated from message assay.v1.SessionHeartbeat
- */
-export declare type SessionHeartbeat = Message<"assay.v1.SessionHeartbeat"> & {
-  /**
-   * How the session looks now; UNREACHABLE while its worker is silent.
-   *
-   * @generated from field: assay.v1.SessionState state = 1;
-   */
-  state: SessionState;
-};
-
-/**
- * Describes the message assay.v1.SessionHeartbeat.
- * Use `create(SessionHeartbeatSchema)` to create a new message.
- */
-export declare const SessionHeartbeatSchema: GenMessage<SessionHeartbeat>;
 
 /**
  * SessionEndReason says why a session ended. The first cause wins.

@@ -114,6 +114,20 @@ export declare type SampleName = Message<"assay.v1.SampleName"> & {
 export declare const SampleNameSchema: GenMessage<SampleName>;
 
 /**
+ * Heartbeat says that a stream is alive. It is sent in every stream that may be silent for long, after ten seconds of silence.
+ *
+ * @generated from message assay.v1.Heartbeat
+ */
+export declare type Heartbeat = Message<"assay.v1.Heartbeat"> & {
+};
+
+/**
+ * Describes the message assay.v1.Heartbeat.
+ * Use `create(HeartbeatSchema)` to create a new message.
+ */
+export declare const HeartbeatSchema: GenMessage<Heartbeat>;
+
+/**
  * NetworkMode is how much of the outside a session can reach.
  *
  * @generated from enum assay.v1.NetworkMode

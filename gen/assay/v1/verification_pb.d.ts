@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Assurance, SampleName, TestRole } from "./types_pb.js";
+import type { Assurance, Heartbeat, SampleName, TestRole } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -734,17 +734,24 @@ export declare type WatchVerificationRequest = Message<"assay.v1.WatchVerificati
 export declare const WatchVerificationRequestSchema: GenMessage<WatchVerificationRequest>;
 
 /**
- * WatchVerificationResponse holds the verification as it is now. It comes at every change, and unchanged every ten seconds as a sign of life. A terminal one is the last.
+ * WatchVerificationResponse holds the verification as it is now, or a heartbeat. A verification that has ended is the last.
  *
  * @generated from message assay.v1.WatchVerificationResponse
  */
 export declare type WatchVerificationResponse = Message<"assay.v1.WatchVerificationResponse"> & {
   /**
-   * The verification. Its result is complete in the last one.
+   * The verification, at first and at every change. Its result is complete in the last one. Absent in a heartbeat.
    *
    * @generated from field: assay.v1.Verification verification = 1;
    */
   verification?: Verification | undefined;
+
+  /**
+   * Nothing has changed for a while. Absent where the verification is told.
+   *
+   * @generated from field: assay.v1.Heartbeat heartbeat = 2;
+   */
+  heartbeat?: Heartbeat | undefined;
 };
 
 /**

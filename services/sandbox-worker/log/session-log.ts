@@ -92,7 +92,7 @@ export function createSessionLog(
       if (leftMs <= 0) {
         yield create(SessionEventSchema, {
           time: timestampNow(),
-          event: { case: 'heartbeat', value: { state: SessionState.READY } },
+          event: { case: 'heartbeat', value: {} },
         });
         quietSince = performance.now();
       } else if (reader.cursor.position < size) await grown(journal.size, Math.min(againMs, leftMs), signal);

@@ -1,5 +1,7 @@
+import { create } from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { SampleService } from '../../../gen/assay/v1/sample_pb.js';
+import { HeartbeatSchema } from '../../../gen/assay/v1/types_pb.js';
 import { briefly } from '../../shared/sample/build-failure.ts';
 import type { ValidationStore } from '../../shared/store/validation-store.ts';
 import { requireCaller } from '../auth/caller.ts';
@@ -12,6 +14,7 @@ import { detailOf } from '../sample/sample-view.ts';
 import type { SampleValidator } from '../sample/validate-sample.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkListSamplesRequest, checkRepetitions, checkSampleName } from '../validation/sample-request.ts';
+import { withHeartbeats } from './heartbeats.ts';
 
 export interface SampleServiceDeps {
   readonly index: DatasetIndex;
@@ -20,6 +23,8 @@ export interface SampleServiceDeps {
   readonly validate: SampleValidator;
   readonly validations: ValidationStore;
 }
+
+const heartbeat = () => ({ case: 'heartbeat', value: create(HeartbeatSchema) }) as const;
 
 export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof SampleService> {
   const { index, tokens, build, validate, validations } = deps;
@@ -65,7 +70,7 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       const { folder } = findSample(await index.catalog(), name);
       const told = new Set<string>();
       try {
-        for await (const news of build(folder, context.signal)) {
+        for await (const news of withHeartbeats(build(folder, context.signal), heartbeat)) {
           if (grader || news.case !== 'progress') {
             yield { news };
             continue;
@@ -84,7 +89,7 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       const name = checkSampleName(request.sample);
       const repetitions = checkRepetitions(request.repetitionCount);
       const { folder } = findSample(await index.catalog(), name);
-      for await (const news of validate(folder, repetitions, context.signal)) yield { news };
+      for await (const news of withHeartbeats(validate(folder, repetitions, context.signal), heartbeat)) yield { news };
     },
   };
 }

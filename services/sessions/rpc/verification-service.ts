@@ -52,6 +52,10 @@ export function createVerificationService(deps: VerificationServiceDeps): Servic
       checkVerificationId(verificationId);
       const { project, grader } = requireCaller(context);
       for await (const record of deps.watch(project, verificationId, context.signal)) {
+        if (record === undefined) {
+          yield { heartbeat: {} };
+          continue;
+        }
         const final = isFinal(verificationOf(record).state);
         yield { verification: final ? await views.whole(record, grader) : views.brief(record, grader) };
       }

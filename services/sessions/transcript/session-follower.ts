@@ -11,6 +11,7 @@ import {
   SessionStateChangedSchema,
   TranscriptState,
 } from '../../../gen/assay/v1/session_pb.js';
+import { HeartbeatSchema } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError, type Reason } from '../../shared/domain-error.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { WorkShares } from '../../shared/work-shares.ts';
@@ -18,7 +19,7 @@ import { readWorkerStream } from '../execution/execution-reader.ts';
 import { explainError } from '../session/explain-error.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { unreachableError } from '../session/session-precondition.ts';
-import { sessionOf, viewOf } from '../session/session-view.ts';
+import { sessionOf } from '../session/session-view.ts';
 import type { Cursors } from '../validation/cursor.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
@@ -119,7 +120,7 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
       const session = sessionOf(record);
       const isArchived = isTerminal(session.state) && session.transcriptState !== TranscriptState.PENDING;
       if (performance.now() - toldMs >= heartbeatMs) {
-        yield eventOf(undefined, '', { case: 'heartbeat', value: { state: viewOf(record, workers).state } });
+        yield eventOf(undefined, '', { case: 'heartbeat', value: create(HeartbeatSchema) });
         toldMs = performance.now();
       }
       if (isArchived) {
@@ -181,7 +182,7 @@ function stateEvent(
   });
 }
 
-type Told = Extract<SessionEvent['event'], { case: 'state' }> | { case: 'heartbeat'; value: { state: SessionState } };
+type Told = Extract<SessionEvent['event'], { case: 'state' }> | Extract<SessionEvent['event'], { case: 'heartbeat' }>;
 
 function eventOf(time: Timestamp | undefined, place: string, event: Told): SessionEvent {
   return create(SessionEventSchema, { time: time ?? timestampNow(), cursor: place, event });
