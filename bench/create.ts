@@ -95,8 +95,8 @@ async function warmSession(client: Client): Promise<number> {
 async function poolIsFull(client: Client): Promise<void> {
   await delay(settleMs);
   for (;;) {
-    const { workers } = await client.server.info();
-    if (workers.every(({ warm, warmCapacity }) => warm === warmCapacity)) break;
+    const workers = await Array.fromAsync(client.workers.list());
+    if (workers.every(({ warmCount, warmCapacity }) => warmCount === warmCapacity)) break;
     await delay(50);
   }
   await delay(settleMs);

@@ -72,17 +72,19 @@ function createLines(name: 'stdout' | 'stderr') {
 
 async function verify(session: Session): Promise<void> {
   const startedAt = performance.now();
-  const { status, result, message } = await session.verify();
-  if (result === undefined) throw new Error(`the verification ended as ${status}: ${message}`);
-  const { verdict, passed, total, assurance, tests } = result;
+  const { state, result, message } = await session.verify();
+  if (result === undefined) throw new Error(`the verification ended as ${state}: ${message}`);
+  const { verdict, passedCount, testCount, assurance, tests } = result;
   const took = `${((performance.now() - startedAt) / 1_000).toFixed(1)} s`;
-  const colour = result.isSuccess ? 'green' : 'red';
-  say(`verdict ${styleText(colour, verdict)}, ${passed} of ${total} tests passed ${dim(`${assurance}, ${took}`)}`);
-  for (const test of tests.filter(({ role }) => role !== 'sentinel_fail')) say(describe(test));
+  const colour = verdict === 'PASSED' ? 'green' : 'red';
+  say(
+    `verdict ${styleText(colour, verdict)}, ${passedCount} of ${testCount} tests passed ${dim(`${assurance}, ${took}`)}`,
+  );
+  for (const test of tests.filter(({ role }) => role !== 'SENTINEL_FAIL')) say(describe(test));
 }
 
 function describe({ name, role, outcome }: TestResultInfo): string {
-  return `  ${outcome === 'PASSED' ? '✓' : '✗'} ${name} ${dim(role)}`;
+  return `  ${outcome === 'PASSED' ? '✓' : '✗'} ${name} ${dim(role?.toLowerCase() ?? '')}`;
 }
 
 async function main(): Promise<void> {

@@ -25,7 +25,7 @@ export async function showBuild(context: Context, name: SampleName): Promise<voi
   for await (const event of context.client().samples.build(name)) {
     if (context.format === 'json') context.stdout.write(`${JSON.stringify(event)}\n`);
     else if (event.type === 'progress') {
-      if (event.linesLeftOut > 0) context.note(`… ${event.linesLeftOut} lines left out`);
+      if (event.omittedLineCount > 0) context.note(`… ${event.omittedLineCount} lines left out`);
       context.note(event.line === '' ? doing[event.step] : event.line);
     }
     if (event.type === 'built') built.push(event);

@@ -1,4 +1,9 @@
-import type { CandidateGradingInfo, SampleName, ValidationInfo } from '../clients/typescript/index.ts';
+import type {
+  CandidateGradingInfo,
+  CandidateKindName,
+  SampleName,
+  ValidationInfo,
+} from '../clients/typescript/index.ts';
 import type { Context } from './context.ts';
 import { readSampleName, requireSampleName, writeSampleName } from './sample-name.ts';
 import { renderTable } from './table.ts';
@@ -6,6 +11,9 @@ import { renderTable } from './table.ts';
 export interface ValidateOptions {
   repeat?: number;
 }
+
+/** As the columns of the table. */
+const kinds: readonly CandidateKindName[] = ['ORACLE', 'HONEST', 'EMPTY', 'ADVERSARY'];
 
 interface Validated {
   readonly sample: SampleName;
@@ -25,7 +33,8 @@ export async function validateSamples(context: Context, name: string, { repeat }
       if (event.type === 'outcome') validated.outcome = event;
       if (event.type !== 'grading') continue;
       validated.gradings.push(event);
-      const { candidate, attempt, verdict, durationMs } = event;
+      const { kind, adversary, attempt, verdict, durationMs } = event;
+      const candidate = kind === 'ADVERSARY' ? `adversary: ${adversary}` : kind.toLowerCase();
       context.note(
         `${writeSampleName(sample)} ${candidate} ${attempt}: ${verdict} (${(durationMs / 1_000).toFixed(1)} s)`,
       );
@@ -44,8 +53,7 @@ async function namesOf(context: Context, name: string): Promise<SampleName[]> {
 function render(done: readonly Validated[]): string {
   const rows = done.map(({ sample, gradings, outcome }) => [
     writeSampleName(sample),
-    ...['oracle', 'honest', 'empty'].map((name) => summarize(gradings, ({ candidate }) => candidate === name)),
-    summarize(gradings, ({ candidate }) => candidate.startsWith('adversary: ')),
+    ...kinds.map((wanted) => summarize(gradings.filter(({ kind }) => kind === wanted))),
     outcome === undefined ? '-' : String(outcome.flakeRate),
     outcome?.valid === true ? 'valid' : 'NOT VALID',
   ]);
@@ -60,12 +68,8 @@ function render(done: readonly Validated[]): string {
 }
 
 /** `3/3 PASSED`: so many of its gradings were as they must be. */
-function summarize(
-  gradings: readonly CandidateGradingInfo[],
-  wanted: (grading: CandidateGradingInfo) => boolean,
-): string {
-  const own = gradings.filter(wanted);
-  if (own.length === 0) return '-';
-  const verdicts = [...new Set(own.map(({ verdict }) => verdict))].join(', ');
-  return `${own.filter(({ deviations }) => deviations.length === 0).length}/${own.length} ${verdicts}`;
+function summarize(gradings: readonly CandidateGradingInfo[]): string {
+  if (gradings.length === 0) return '-';
+  const verdicts = [...new Set(gradings.map(({ verdict }) => verdict))].join(', ');
+  return `${gradings.filter(({ deviations }) => deviations.length === 0).length}/${gradings.length} ${verdicts}`;
 }

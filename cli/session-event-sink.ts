@@ -31,7 +31,7 @@ export function createSessionEventSink(context: Context): SessionEventSink {
         context.note(`assay: the session is ${event.state}: ${event.message}`);
       } else if (event.type === 'shell') context.note(`assay: shell ${event.shellId} ${event.change.toLowerCase()}`);
       else if (event.type === 'verification') {
-        context.note(`assay: verification ${event.verificationId} ${event.verdict ?? event.status}`);
+        context.note(`assay: verification ${event.verificationId} ${event.verdict ?? event.state}`);
       } else if (event.type === 'missing') context.note(`assay: ${event.message}`);
       else if ('executionId' in event) {
         if (event.type === 'started' || event.type === 'refused') summaries.set(event.executionId, event.summary);

@@ -14,45 +14,46 @@ const messageCharacters = 100;
 /** A verification that has ended, for people: the tests, then the verdict. */
 export function describeVerification(info: VerificationInfo): string {
   const { result } = info;
-  if (result === undefined) return `${info.id} ${info.status}`;
+  if (result === undefined) return `${info.id} ${info.state}`;
   const tests = result.tests.length === 0 ? [] : [renderTests(result)];
   return [...tests, describeResult(info, result)].join('\n\n');
 }
 
-function renderTests({ tests, omittedTests }: VerificationResult): string {
+function renderTests({ tests, omittedTestCount }: VerificationResult): string {
   const table = renderTable(
     ['OUTCOME', 'ROLE', 'TIME', 'TEST'],
-    tests.map((test) => [test.outcome, test.role || '-', renderTime(test.durationMs), nameOf(test)]),
+    tests.map((test) => [test.outcome, test.role?.toLowerCase() ?? '-', renderTime(test.durationMs), nameOf(test)]),
   );
-  return omittedTests === 0 ? table : `${table}\n… and ${omittedTests} more`;
+  return omittedTestCount === 0 ? table : `${table}\n… and ${omittedTestCount} more`;
 }
 
 function nameOf({ name, role, outcome, message }: TestResultInfo): string {
   const said = message.trim().split('\n', 1)[0] ?? '';
   // One that fails as it must is no news, and what it says would look like some.
-  if (role === 'sentinel_fail' && outcome === 'FAILED') return `${plain(name)} (as it must)`;
+  if (role === 'SENTINEL_FAIL' && outcome === 'FAILED') return `${plain(name)} (as it must)`;
   if (outcome === 'PASSED' || said === '') return plain(name);
   return `${plain(name)}: ${plain(said.slice(0, messageCharacters))}`;
 }
 
 function describeResult(info: VerificationInfo, result: VerificationResult): string {
-  const { total, passed, failed, skipped } = result;
-  const phases = result.phases.map(({ phase, durationMs }) => `${phase} ${renderTime(durationMs)}`);
+  const { testCount, passedCount, failedCount, skippedCount } = result;
+  const { fileCount, sizeBytes } = info.submission;
+  const steps = result.steps.map(({ step, durationMs }) => `${step.toLowerCase()} ${renderTime(durationMs)}`);
   return renderFields([
     ['verdict', result.reused ? `${result.verdict} (as ${info.reusedFrom} found)` : result.verdict],
     ['reason', plain(result.reason)],
     ['assurance', result.assurance],
-    ['tests', `${passed} of ${total} passed, ${failed} failed, ${skipped} skipped`],
+    ['tests', `${passedCount} of ${testCount} passed, ${failedCount} failed, ${skippedCount} skipped`],
     ['reward', result.trainable ? String(result.reward) : `${result.reward}, not to be learnt from`],
     [
       'submission',
-      `${info.submission.files} ${info.submission.files === 1 ? 'change' : 'changes'}, ${renderSize(info.submission.bytes)}, ${info.digests.submission}`,
+      `${fileCount} ${fileCount === 1 ? 'change' : 'changes'}, ${renderSize(sizeBytes)}, ${info.digests.submission}`,
     ],
-    ['phases', phases.join(', ')],
+    ['steps', steps.join(', ')],
     // Not told to an agent's key.
     ['cpu', result.cpuTimeMs === 0 ? undefined : renderTime(result.cpuTimeMs)],
     ['peak memory', result.peakMemoryBytes === 0 ? undefined : renderSize(result.peakMemoryBytes)],
-    ['attempts', info.attempts > 1 ? String(info.attempts) : undefined],
+    ['attempts', info.attemptCount > 1 ? String(info.attemptCount) : undefined],
     ...result.notes.map((note) => ['note', plain(note)] as const),
     ['verification', info.id],
   ]);

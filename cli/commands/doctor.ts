@@ -60,8 +60,9 @@ async function examineMachine(env: Context['env']): Promise<{ ok: boolean; findi
 async function examineEndpoint(context: Context): Promise<EndpointFinding> {
   const { endpoint } = findAccess(context.env, context.endpoint);
   try {
-    const { version, workers } = await context.client().server.info();
-    const reachable = workers.filter((worker) => worker.reachable).length;
+    const { version } = await context.client().server.info();
+    const workers = await Array.fromAsync(context.client().workers.list());
+    const reachable = workers.filter(({ state }) => state !== 'SILENT' && state !== 'UNREACHABLE').length;
     const found = `${endpoint} serves version ${version} with ${reachable} of ${workers.length} workers`;
     return { name: 'endpoint', state: 'ok', found };
   } catch (error) {

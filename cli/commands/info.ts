@@ -6,7 +6,7 @@ import { renderFields, renderSize, renderSpan } from '../table.ts';
 export function addInfoCommand(program: Command, context: Context): void {
   const command = program
     .command('info')
-    .description("show the server's version, limits and workers")
+    .description("show the server's version, capabilities, limits and workers")
     .action(() => showInfo(context));
   withCommonOptions(command, context);
 }
@@ -14,15 +14,16 @@ export function addInfoCommand(program: Command, context: Context): void {
 async function showInfo(context: Context): Promise<void> {
   const client = context.client();
   const info = await client.server.info();
+  const workers = await Array.fromAsync(client.workers.list());
   const { limits } = info;
-  context.print({ endpoint: client.endpoint, ...info }, () =>
+  context.print({ endpoint: client.endpoint, ...info, workers }, () =>
     renderFields([
       ['endpoint', client.endpoint],
       ['version', info.version],
       ['capabilities', info.capabilities.join(', ')],
-      ...info.workers.map(({ id, sessions, capacity, warm, warmCapacity, reachable }): [string, string] => [
+      ...workers.map((worker): [string, string] => [
         'worker',
-        `${id}: ${sessions} of ${capacity} sessions, ${warm} of ${warmCapacity} warm${reachable ? '' : ', does not answer'}`,
+        `${worker.id}: ${worker.state}, ${worker.sessionCount} of ${worker.sessionCapacity} sessions, ${worker.warmCount} of ${worker.warmCapacity} warm`,
       ]),
       ['sessions', limits && `${limits.sessionsPerProject} a project`],
       ['time to live', limits && `${renderSpan(limits.defaultTtlMs)}, at most ${renderSpan(limits.ttlMs)}`],

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { SampleInfo } from '../../clients/typescript/index.ts';
+import type { SampleInfo, TestGroupInfo } from '../../clients/typescript/index.ts';
 import { withCommonOptions } from '../common-options.ts';
 import type { Context } from '../context.ts';
 import { parseCount } from '../option-value.ts';
@@ -103,7 +103,7 @@ function describe(sample: SampleInfo): string {
     ['pids', limits.pids?.toString()],
     ['network', sample.network.mode.toLowerCase()],
     ['assurance', sample.assurance],
-    ...sample.roles.map((role) => [role.role, describeRole(role)] as const),
+    ...sample.testGroups.map((group) => [group.role?.toLowerCase() ?? '-', describeGroup(group)] as const),
     ['content', sample.contentDigest],
     ['image', sample.imageDigest],
     ['verification', sample.verificationDigest],
@@ -116,15 +116,15 @@ function describe(sample: SampleInfo): string {
 
 function describeValidation({ validation }: SampleInfo): string | undefined {
   if (validation === undefined) return undefined;
-  const { valid, gradings, flakeRate, time } = validation;
-  return `${valid ? 'valid' : 'NOT valid'}, ${gradings} gradings, flake rate ${flakeRate}, ${time?.toISOString() ?? ''}`;
+  const { valid, gradingCount, flakeRate, time } = validation;
+  return `${valid ? 'valid' : 'NOT valid'}, ${gradingCount} gradings, flake rate ${flakeRate}, ${time?.toISOString() ?? ''}`;
 }
 
-function describeRole({ testCount, assurance, tests }: SampleInfo['roles'][number]): string {
+function describeGroup({ testCount, assurance, tests }: TestGroupInfo): string {
   const names = tests.length === 0 ? '' : `: ${tests.slice(0, 20).join(', ')}${tests.length > 20 ? ', …' : ''}`;
   return `${testCount} ${testCount === 1 ? 'test' : 'tests'}, ${assurance ?? '-'}${names}`;
 }
 
-function requiredTests({ roles }: SampleInfo): number {
-  return roles.filter(({ role }) => role !== 'sentinel_fail').reduce((sum, { testCount }) => sum + testCount, 0);
+function requiredTests({ testGroups }: SampleInfo): number {
+  return testGroups.filter(({ role }) => role !== 'SENTINEL_FAIL').reduce((sum, { testCount }) => sum + testCount, 0);
 }

@@ -75,8 +75,8 @@ function describe(info: SessionInfo): string {
   const { limits } = info;
   return renderFields([
     ['session', info.id],
-    ['state', info.paused ? `${info.state} (paused)` : info.state],
-    ['reason', info.reason],
+    ['state', info.paused ? `${info.state} (paused: ${info.pauseReason})` : info.state],
+    ['reason', info.errorReason || info.endReason],
     ['message', info.message],
     info.sample === undefined ? ['image', info.image || '(base)'] : ['sample', originOf(info)],
     ['labels', renderPairs(info.labels)],

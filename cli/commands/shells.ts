@@ -49,9 +49,9 @@ async function listShells(context: Context, id: string, all: boolean): Promise<v
         info.state,
         info.createTime === undefined ? '' : renderSpan(now - info.createTime.getTime()),
         info.program.join(' ') || '(default)',
-        String(info.timesOpened),
+        String(info.openCount),
         info.runningExecutionId ?? '-',
-        String(info.queuedExecutions),
+        String(info.queuedExecutionCount),
       ]),
     ),
   );

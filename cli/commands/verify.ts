@@ -62,15 +62,15 @@ async function follow(context: Context, started: VerificationInfo, watch: boolea
     last = info;
     if (!watch) continue;
     const seconds = ((performance.now() - began) / 1_000).toFixed(1).padStart(6);
-    const phase = info.phase === '' || info.phase === info.status ? '' : ` (${info.phase})`;
+    const phase = info.phase === undefined || info.phase === info.state ? '' : ` (${info.phase})`;
     const why = info.message === '' ? '' : `: ${info.message}`;
-    context.note(`${seconds} s  ${info.id} ${info.status}${phase}${why}`);
+    context.note(`${seconds} s  ${info.id} ${info.state}${phase}${why}`);
   }
   return last;
 }
 
-function exitCodeOf({ status, result }: VerificationInfo): number {
-  if (status === 'cancelled') return exitCodes.interrupted;
+function exitCodeOf({ state, result }: VerificationInfo): number {
+  if (state === 'CANCELLED') return exitCodes.interrupted;
   if (result === undefined || !result.trainable) return exitCodes.failed;
-  return result.isSuccess ? 0 : 1;
+  return result.verdict === 'PASSED' ? 0 : 1;
 }

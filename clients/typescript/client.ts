@@ -6,6 +6,7 @@ import { createSamples, type Samples } from './samples.ts';
 import { createServer, type Server } from './server.ts';
 import { createSessions, type Sessions } from './sessions.ts';
 import { createVerifications, type Verifications } from './verifications.ts';
+import { createWorkers, type Workers } from './workers.ts';
 
 export interface ClientOptions {
   /** Where the server listens, such as `http://127.0.0.1:7070`, or `https://…` where a proxy with TLS is in front. */
@@ -28,6 +29,7 @@ export interface Client extends Disposable {
   readonly samples: Samples;
   readonly verifications: Verifications;
   readonly keys: Keys;
+  readonly workers: Workers;
   readonly server: Server;
   /** Breaks every open call and frees the connection. Sessions and commands go on. */
   close(): void;
@@ -57,6 +59,7 @@ export function createClient(options: ClientOptions): Client {
     verifications,
     samples: createSamples(connection.transport, caller),
     keys: createKeys(connection.transport, caller),
+    workers: createWorkers(connection.transport, caller),
     server: createServer(connection.transport, caller),
     close,
     [Symbol.dispose]: close,

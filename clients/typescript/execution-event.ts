@@ -56,7 +56,7 @@ export function toResult(wire: WireResult): ExecutionResult {
     peakMemoryBytes: Number(wire.peakMemoryBytes),
     stdoutBytes: Number(wire.stdoutBytes),
     stderrBytes: Number(wire.stderrBytes),
-    oomKills: wire.oomKills,
+    oomKills: wire.oomKillCount,
     message: wire.message,
     endTime: toDate(wire.endTime),
     shellReopened: wire.shellReopened,

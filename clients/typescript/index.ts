@@ -12,23 +12,26 @@ export type {
   BuildEvent,
   BuildStepName,
   CandidateGradingInfo,
+  CandidateKindName,
   DatasetInfo,
   ListSamplesOptions,
   SampleArchive,
   SampleInfo,
   SampleName,
   Samples,
-  TestRoleInfo,
+  TestGroupInfo,
   ValidationEvent,
   ValidationInfo,
 } from './samples.ts';
-export type { Server, ServerInfo, ServerLimits, WorkerInfo } from './server.ts';
+export type { Server, ServerInfo, ServerLimits } from './server.ts';
 export type { ForkOptions, Session, UpdateOptions } from './session.ts';
 export type { LoggedEvent, SessionEvent, ShellChangeName, TranscriptEvent } from './session-event.ts';
 export type {
   Network,
   NetworkModeName,
+  PauseReasonName,
   ResourceLimits,
+  SessionEndReasonName,
   SessionInfo,
   SessionSampleInfo,
   SessionStateName,
@@ -41,12 +44,17 @@ export type { ShellInfo, ShellStateName } from './shell-info.ts';
 export type { OpenShellOptions } from './shells.ts';
 export type { Turn } from './turn.ts';
 export {
+  type GradingPhaseName,
+  type GradingStepName,
   hasEnded,
+  type ReportFormatName,
   type TestOutcomeName,
   type TestResultInfo,
+  type TestRoleName,
   type VerdictName,
   type VerificationInfo,
   type VerificationResult,
-  type VerificationStatusName,
+  type VerificationStateName,
 } from './verification-info.ts';
 export type { ListVerificationsOptions, StartVerificationOptions, Verifications } from './verifications.ts';
+export type { WorkerInfo, WorkerStateName, Workers } from './workers.ts';

@@ -2,30 +2,32 @@ import { createClient, type Transport } from '@connectrpc/connect';
 import {
   type BuildSampleResponse,
   BuildStep,
+  CandidateKind,
   SampleService,
   type ValidateSampleResponse,
   type Dataset as WireDataset,
   type Sample as WireSample,
   type SampleValidation as WireValidation,
 } from '../../gen/assay/v1/sample_pb.js';
-import { Assurance } from '../../gen/assay/v1/types_pb.js';
+import { Assurance, type SampleName as WireName } from '../../gen/assay/v1/types_pb.js';
 import { toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';
 import { fromWireLimits, fromWireNetwork, type Network, type ResourceLimits } from './session-info.ts';
 import { toDate, toMilliseconds } from './time.ts';
+import { type TestRoleName, toRole, toVerdict, type VerdictName } from './verification-info.ts';
 
 /** How far a verdict can be trusted, as the server names it. */
 export type AssuranceName = Exclude<keyof typeof Assurance, 'UNSPECIFIED'>;
 
 export interface DatasetInfo {
   readonly dataset: string;
-  readonly samples: number;
+  readonly sampleCount: number;
   /** Folders that are not samples, and why. Empty without the grader scope. */
   readonly problems: readonly string[];
 }
 
-export interface TestRoleInfo {
-  readonly role: string;
+export interface TestGroupInfo {
+  readonly role: TestRoleName | undefined;
   readonly assurance: AssuranceName | undefined;
   readonly testCount: number;
   /** Empty without the grader scope, and in lists. */
@@ -50,7 +52,7 @@ export interface SampleInfo {
   readonly limits: ResourceLimits;
   readonly network: Network;
   readonly assurance: AssuranceName | undefined;
-  readonly roles: readonly TestRoleInfo[];
+  readonly testGroups: readonly TestGroupInfo[];
   readonly timeoutMs: number;
   /** Whether the sessions of the project stand still while a submission is graded. */
   readonly pauseSessions: boolean;
@@ -97,21 +99,26 @@ export type BuildEvent =
       readonly step: BuildStepName;
       readonly line: string;
       /** Of this step, before this one, because this reader was too slow for them. */
-      readonly linesLeftOut: number;
+      readonly omittedLineCount: number;
     }
   | { readonly type: 'built'; readonly workerId: string; readonly image: string; readonly imageId: string };
 
+/** A submission of which is known how it must be graded, as the server names it. */
+export type CandidateKindName = Exclude<keyof typeof CandidateKind, 'UNSPECIFIED'>;
+
 /** One grading of a submission of which is known how it must be graded. */
 export interface CandidateGradingInfo {
-  /** `empty`, `oracle`, `honest` (the oracle with tests of its own beside it), or `adversary: …`. */
-  readonly candidate: string;
+  /** HONEST: the oracle with tests of its own beside it. */
+  readonly kind: CandidateKindName;
+  /** What the adversary does, in a few words. Empty unless the kind is ADVERSARY. */
+  readonly adversary: string;
   /** From 1. */
   readonly attempt: number;
-  readonly verdict: string;
+  readonly verdict: VerdictName | undefined;
   readonly reason: string;
   /** What is not as it must be. */
   readonly deviations: readonly string[];
-  readonly failures: readonly string[];
+  readonly failedTests: readonly string[];
   readonly durationMs: number;
 }
 
@@ -119,7 +126,7 @@ export interface CandidateGradingInfo {
 export interface ValidationInfo {
   readonly valid: boolean;
   readonly flakeRate: number;
-  readonly gradings: number;
+  readonly gradingCount: number;
   readonly problems: readonly string[];
   readonly time: Date | undefined;
 }
@@ -149,38 +156,42 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
   return {
     async datasets() {
       const answer = await caller.repeatable(() => rpc.listDatasets({}));
-      return answer.datasets.map(({ dataset, samples, problems }: WireDataset) => ({ dataset, samples, problems }));
+      return answer.datasets.map(({ datasetId, sampleCount, problems }: WireDataset) => ({
+        dataset: datasetId,
+        sampleCount,
+        problems,
+      }));
     },
     async *list({ dataset = '', query = '', language = '', tags = [] } = {}) {
       let pageToken = '';
       do {
-        const request = { dataset, query, language, tags: [...tags], pageToken };
+        const request = { datasetId: dataset, query, language, tags: [...tags], pageToken };
         const page = await caller.repeatable(() => rpc.listSamples(request));
         yield* page.samples.map(toSampleInfo);
         pageToken = page.nextPageToken;
       } while (pageToken !== '');
     },
-    async get({ dataset, id, version = '' }, { hints = false } = {}) {
-      const answer = await caller.repeatable(() => rpc.getSample({ dataset, sampleId: id, version, hints }));
+    async get(name, { hints = false } = {}) {
+      const answer = await caller.repeatable(() => rpc.getSample({ sample: toWireName(name), hints }));
       return toSampleInfo(present(answer.sample, 'the sample'));
     },
-    async download({ dataset, id, version = '' }) {
+    async download(name) {
       const open = async () => {
-        const parts = rpc.downloadSample({ dataset, sampleId: id, version })[Symbol.asyncIterator]();
+        const parts = rpc.downloadSample({ sample: toWireName(name) })[Symbol.asyncIterator]();
         const first = await parts.next();
         const head = first.done ? undefined : first.value.part;
         return { parts, head: present(head?.case === 'head' ? head.value : undefined, 'the head of the archive') };
       };
       const { parts, head } = await caller.repeatable(open);
-      const { version: chosen, contentDigest, complete } = head;
-      return { version: chosen, contentDigest, complete, data: dataOf(parts, caller.endpoint) };
+      const { sample, contentDigest, complete } = head;
+      return { version: sample?.version ?? '', contentDigest, complete, data: dataOf(parts, caller.endpoint) };
     },
-    async *build({ dataset, id, version = '' }) {
+    async *build(name) {
       const patience = caller.patience();
       for (;;) {
         const leaving = new AbortController();
         try {
-          const request = { dataset, sampleId: id, version };
+          const request = { sample: toWireName(name) };
           for await (const { news } of rpc.buildSample(request, { signal: leaving.signal })) {
             patience.answered();
             patience.progressed();
@@ -197,10 +208,10 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
         }
       }
     },
-    async *validate({ dataset, id, version = '' }, { repetitions = 0 } = {}) {
+    async *validate(name, { repetitions = 0 } = {}) {
       const leaving = new AbortController();
       try {
-        const request = { dataset, sampleId: id, version, repetitions };
+        const request = { sample: toWireName(name), repetitionCount: repetitions };
         for await (const { news } of rpc.validateSample(request, { signal: leaving.signal })) {
           const event = toValidationEvent(news);
           if (event !== undefined) yield event;
@@ -214,6 +225,14 @@ export function createSamples(transport: Transport, caller: Caller): Samples {
   };
 }
 
+export function toWireName({ dataset, id, version = '' }: SampleName) {
+  return { datasetId: dataset, sampleId: id, version };
+}
+
+export function fromWireName(wire: WireName | undefined): Required<SampleName> {
+  return { dataset: wire?.datasetId ?? '', id: wire?.sampleId ?? '', version: wire?.version ?? '' };
+}
+
 function toValidationEvent(news: ValidateSampleResponse['news']): ValidationEvent | undefined {
   if (news.case === 'outcome') return { type: 'outcome', ...toValidation(news.value) };
   if (news.case === 'progress') {
@@ -221,13 +240,15 @@ function toValidationEvent(news: ValidateSampleResponse['news']): ValidationEven
     return event?.type === 'progress' ? event : undefined;
   }
   if (news.case !== 'grading') return undefined;
-  const { candidate, attempt, verdict, reason, deviations, failures, duration } = news.value;
+  const { adversary, attempt, reason, deviations, failedTests, duration } = news.value;
+  const kind = CandidateKind[news.value.kind] as CandidateKindName;
+  const verdict = toVerdict(news.value.verdict);
   const durationMs = toMilliseconds(duration);
-  return { type: 'grading', candidate, attempt, verdict, reason, deviations, failures, durationMs };
+  return { type: 'grading', kind, adversary, attempt, verdict, reason, deviations, failedTests, durationMs };
 }
 
-function toValidation({ valid, flakeRate, gradings, problems, time }: WireValidation): ValidationInfo {
-  return { valid, flakeRate, gradings, problems, time: toDate(time) };
+function toValidation({ valid, flakeRate, gradingCount, problems, time }: WireValidation): ValidationInfo {
+  return { valid, flakeRate, gradingCount, problems, time: toDate(time) };
 }
 
 type BuildNews = BuildSampleResponse['news'];
@@ -238,8 +259,8 @@ function toBuildEvent(news: BuildNews): BuildEvent | undefined {
     return { type: 'built', workerId, image, imageId };
   }
   if (news.case !== 'progress' || BuildStep[news.value.step] === undefined) return undefined;
-  const { workerId, step, line, linesLeftOut } = news.value;
-  return { type: 'progress', workerId, step: BuildStep[step] as BuildStepName, line, linesLeftOut };
+  const { workerId, step, line, omittedLineCount } = news.value;
+  return { type: 'progress', workerId, step: BuildStep[step] as BuildStepName, line, omittedLineCount };
 }
 
 type Parts = AsyncIterator<{ part: { case: string | undefined; value?: unknown } }>;
@@ -259,9 +280,7 @@ async function* dataOf(parts: Parts, endpoint: string): AsyncGenerator<Uint8Arra
 function toSampleInfo(wire: WireSample): SampleInfo {
   const { environment, verification } = wire;
   return {
-    dataset: wire.dataset,
-    id: wire.sampleId,
-    version: wire.version,
+    ...fromWireName(wire.name),
     language: wire.language,
     tags: wire.tags,
     title: wire.title,
@@ -275,8 +294,8 @@ function toSampleInfo(wire: WireSample): SampleInfo {
     limits: environment?.limits === undefined ? {} : fromWireLimits(environment.limits),
     network: fromWireNetwork(environment?.network),
     assurance: toAssurance(verification?.assurance),
-    roles: (verification?.roles ?? []).map(({ role, assurance, testCount, tests }) => {
-      return { role, assurance: toAssurance(assurance), testCount, tests };
+    testGroups: (verification?.testGroups ?? []).map(({ role, assurance, testCount, tests }) => {
+      return { role: toRole(role), assurance: toAssurance(assurance), testCount, tests };
     }),
     timeoutMs: toMilliseconds(verification?.timeout),
     pauseSessions: verification?.pauseSessions === true,

@@ -9,7 +9,6 @@ export interface ServerInfo {
   /** What every live worker can do, as stable words. */
   readonly capabilities: readonly string[];
   readonly limits: ServerLimits | undefined;
-  readonly workers: readonly WorkerInfo[];
 }
 
 export interface ServerLimits {
@@ -35,23 +34,8 @@ export interface ServerLimits {
   readonly defaultTtlMs: number;
 }
 
-export interface WorkerInfo {
-  readonly id: string;
-  readonly sessions: number;
-  readonly capacity: number;
-  readonly reachable: boolean;
-  readonly capabilities: readonly string[];
-  /** Sandboxes that wait in its warm pool, and how many when it is full. */
-  readonly warm: number;
-  readonly warmCapacity: number;
-  /** Why it takes no new work now. Empty: it does. */
-  readonly pressure: string;
-}
-
 export interface Server {
   info(): Promise<ServerInfo>;
-  /** Gives up a worker that is gone for good: its sessions are LOST. Needs an admin key of the operator's project. */
-  forgetWorker(id: string): Promise<{ readonly sessionsLost: number }>;
 }
 
 export function createServer(transport: Transport, caller: Caller): Server {
@@ -63,12 +47,7 @@ export function createServer(transport: Transport, caller: Caller): Server {
         version: answer.version,
         capabilities: answer.capabilities,
         limits: answer.limits && toLimits(answer.limits),
-        workers: answer.workers.map(({ workerId, $typeName: _, $unknown: __, ...rest }) => ({ id: workerId, ...rest })),
       };
-    },
-    async forgetWorker(workerId) {
-      const { sessionsLost } = await caller.repeatable(() => rpc.forgetWorker({ workerId }));
-      return { sessionsLost };
     },
   };
 }

@@ -1,9 +1,16 @@
 import { OutputStream, type TranscriptEvent as WireExecutionEvent } from '../../gen/assay/v1/execution_pb.js';
 import { SessionState, ShellChange, type SessionEvent as WireEvent } from '../../gen/assay/v1/session_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { type ExecutionResult, type StreamName, toResult } from './execution-event.ts';
-import type { SessionStateName } from './session-info.ts';
+import {
+  type PauseReasonName,
+  type SessionEndReasonName,
+  type SessionStateName,
+  toEndReason,
+  toPauseReason,
+} from './session-info.ts';
 import { toDate } from './time.ts';
-import type { VerdictName, VerificationStatusName } from './verification-info.ts';
+import { toVerdict, type VerdictName, type VerificationStateName } from './verification-info.ts';
 
 /** What happened to a shell, as the server names it. */
 export type ShellChangeName = Exclude<keyof typeof ShellChange, 'UNSPECIFIED'>;
@@ -47,24 +54,26 @@ export type SessionEvent = Placed &
     | {
         readonly type: 'state';
         readonly state: SessionStateName;
-        readonly reason: string;
+        readonly endReason: SessionEndReasonName | undefined;
+        readonly errorReason: string;
         readonly message: string;
         readonly paused: boolean;
+        readonly pauseReason: PauseReasonName | undefined;
       }
     | {
         readonly type: 'shell';
         readonly shellId: string;
         readonly change: ShellChangeName;
-        readonly timesOpened: number;
+        readonly openCount: number;
       }
-    /** A verification of the session is at this status now. */
+    /** A verification of the session is at this state now. */
     | {
         readonly type: 'verification';
         readonly verificationId: string;
-        readonly status: VerificationStatusName;
+        readonly state: VerificationStateName;
         readonly verdict: VerdictName | undefined;
-        readonly passed: number;
-        readonly total: number;
+        readonly passedCount: number;
+        readonly testCount: number;
       }
     /** The session has ended and its log cannot be read from here on. */
     | { readonly type: 'missing'; readonly message: string }
@@ -72,7 +81,10 @@ export type SessionEvent = Placed &
   );
 
 /** Undefined: an event of a newer server that this client does not know. */
-export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent | undefined {
+export function toSessionEvent(
+  { time, cursor, event }: WireEvent,
+  sessionState: SessionState,
+): SessionEvent | undefined {
   const placed = { time: toDate(time), cursor };
   switch (event.case) {
     case 'execution': {
@@ -80,23 +92,26 @@ export function toSessionEvent({ time, cursor, event }: WireEvent): SessionEvent
       return logged && { ...placed, ...logged };
     }
     case 'state': {
-      const { state, reason, message, paused } = event.value;
-      return { ...placed, type: 'state', state: SessionState[state] as SessionStateName, reason, message, paused };
+      const { errorReason, message, paused } = event.value;
+      const state = SessionState[event.value.state] as SessionStateName;
+      const endReason = toEndReason(event.value.endReason);
+      const pauseReason = toPauseReason(event.value.pauseReason);
+      return { ...placed, type: 'state', state, endReason, errorReason, message, paused, pauseReason };
     }
     case 'shell': {
-      const { shellId, change, timesOpened } = event.value;
-      return { ...placed, type: 'shell', shellId, change: ShellChange[change] as ShellChangeName, timesOpened };
+      const { shellId, change, openCount } = event.value;
+      return { ...placed, type: 'shell', shellId, change: ShellChange[change] as ShellChangeName, openCount };
     }
     case 'verification': {
-      const { verificationId, passed, total } = event.value;
-      const status = event.value.status as VerificationStatusName;
-      const verdict = event.value.verdict === '' ? undefined : (event.value.verdict as VerdictName);
-      return { ...placed, type: 'verification', verificationId, status, verdict, passed, total };
+      const { verificationId, passedCount, testCount } = event.value;
+      const state = VerificationState[event.value.state] as VerificationStateName;
+      const verdict = toVerdict(event.value.verdict);
+      return { ...placed, type: 'verification', verificationId, state, verdict, passedCount, testCount };
     }
     case 'missing':
       return { ...placed, type: 'missing', message: event.value.message };
     case 'heartbeat':
-      return { ...placed, type: 'heartbeat', state: SessionState[event.value.state] as SessionStateName };
+      return { ...placed, type: 'heartbeat', state: SessionState[sessionState] as SessionStateName };
     default:
       return undefined;
   }

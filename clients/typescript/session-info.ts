@@ -1,4 +1,6 @@
 import {
+  PauseReason,
+  SessionEndReason,
   SessionState,
   TranscriptState,
   type SessionSample as WireSample,
@@ -13,6 +15,12 @@ import { toDate, toMilliseconds } from './time.ts';
 
 /** Where a session is in its life, as the server names it. */
 export type SessionStateName = Exclude<keyof typeof SessionState, 'UNSPECIFIED'>;
+
+/** Why a session ended, as the server names it. */
+export type SessionEndReasonName = Exclude<keyof typeof SessionEndReason, 'UNSPECIFIED'>;
+
+/** Who froze a session, and why, as the server names it. */
+export type PauseReasonName = Exclude<keyof typeof PauseReason, 'UNSPECIFIED'>;
 
 export type TranscriptStateName = Exclude<keyof typeof TranscriptState, 'UNSPECIFIED'>;
 
@@ -50,9 +58,11 @@ export interface SessionSampleInfo {
 export interface SessionInfo {
   readonly id: string;
   readonly state: SessionStateName;
-  /** Why it ended, or why its worker has paused it: a stable word. Else empty. */
-  readonly reason: string;
-  /** The same for people. */
+  /** Why it closes or has ended. Undefined while it lives. */
+  readonly endReason: SessionEndReasonName | undefined;
+  /** With CREATE_FAILED: the stable reason of the error that kept it from being made. Else empty. */
+  readonly errorReason: string;
+  /** Why it ended, why its worker has paused it, or what it waits for: for people. */
   readonly message: string;
   readonly image: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -63,6 +73,8 @@ export interface SessionInfo {
   readonly endTime: Date | undefined;
   readonly idleTimeoutMs: number | undefined;
   readonly paused: boolean;
+  /** Undefined unless it is paused. What its worker has paused goes on by itself. */
+  readonly pauseReason: PauseReasonName | undefined;
   readonly network: Network;
   readonly workerId: string;
   /** Whether the sandbox was waiting in the warm pool. */
@@ -81,7 +93,8 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
   return {
     id: wire.sessionId,
     state: SessionState[wire.state] as SessionStateName,
-    reason: wire.reason,
+    endReason: toEndReason(wire.endReason),
+    errorReason: wire.errorReason,
     message: wire.message,
     image: wire.image,
     labels: wire.labels,
@@ -92,6 +105,7 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
     endTime: toDate(wire.endTime),
     idleTimeoutMs: wire.idleTimeout && toMilliseconds(wire.idleTimeout),
     paused: wire.paused,
+    pauseReason: toPauseReason(wire.pauseReason),
     network: fromWireNetwork(wire.network),
     workerId: wire.workerId,
     warm: wire.warm,
@@ -105,8 +119,17 @@ export function toSessionInfo(wire: WireSession): SessionInfo {
   };
 }
 
+export function toEndReason(wire: SessionEndReason): SessionEndReasonName | undefined {
+  return wire === SessionEndReason.UNSPECIFIED ? undefined : (SessionEndReason[wire] as SessionEndReasonName);
+}
+
+export function toPauseReason(wire: PauseReason): PauseReasonName | undefined {
+  return wire === PauseReason.UNSPECIFIED ? undefined : (PauseReason[wire] as PauseReasonName);
+}
+
 function toSampleInfo(wire: WireSample): SessionSampleInfo {
-  const { dataset, sampleId: id, version, instruction, contentDigest, imageDigest, verificationDigest } = wire;
+  const { name, instruction, contentDigest, imageDigest, verificationDigest } = wire;
+  const { datasetId: dataset = '', sampleId: id = '', version = '' } = name ?? {};
   return { dataset, id, version, instruction, contentDigest, imageDigest, verificationDigest };
 }
 

@@ -36,8 +36,9 @@ export function createSessionLog(
     follow({ output = true, ...options } = {}) {
       const withoutOutput = !output;
       return resumed(caller, options, async function* (cursor, signal) {
-        for await (const { event } of sessions.followSession({ sessionId, cursor, withoutOutput }, { signal })) {
-          const known = event && toSessionEvent(event);
+        const query = { sessionId, cursor, withoutOutput };
+        for await (const { event, sessionState } of sessions.followSession(query, { signal })) {
+          const known = event && toSessionEvent(event, sessionState);
           if (known !== undefined) yield known;
         }
       });

@@ -138,17 +138,24 @@ export function createSessionHandle(
   };
 }
 
-function toUpdateFields({ ttlMs, idleTimeoutMs, labels }: UpdateOptions) {
+function toTimes({ ttlMs, idleTimeoutMs }: UpdateOptions) {
   return {
     ...(ttlMs === undefined ? {} : { ttl: toDuration('ttlMs', ttlMs) }),
     ...(idleTimeoutMs === undefined ? {} : { idleTimeout: toDuration('idleTimeoutMs', idleTimeoutMs) }),
-    ...(labels === undefined ? {} : { labels: { labels: { ...labels } } }),
   };
+}
+
+function toUpdateFields(options: UpdateOptions) {
+  const { ttlMs, idleTimeoutMs, labels } = options;
+  const given = { ttl: ttlMs, idle_timeout: idleTimeoutMs, labels };
+  const paths = Object.entries(given).flatMap(([path, value]) => (value === undefined ? [] : [path]));
+  return { ...toTimes(options), labels: { ...labels }, updateMask: { paths } };
 }
 
 function toForkFields(options: ForkOptions) {
   return {
-    ...toUpdateFields(options),
+    ...toTimes(options),
+    ...(options.labels === undefined ? {} : { labels: { labels: { ...options.labels } } }),
     env: { ...options.env },
     ...(options.limits === undefined ? {} : { limits: toWireLimits(options.limits) }),
     ...(options.network === undefined ? {} : { network: toWireNetwork(options.network) }),

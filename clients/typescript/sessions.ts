@@ -7,7 +7,7 @@ import { type Caller, present } from './caller.ts';
 import type { Connection } from './connection.ts';
 import { createEventStreams } from './event-streams.ts';
 import { createExecutions } from './executions.ts';
-import type { SampleName } from './samples.ts';
+import { type SampleName, toWireName } from './samples.ts';
 import { createSessionHandle, type Session } from './session.ts';
 import {
   type Network,
@@ -98,7 +98,7 @@ export function createSessions(connection: Connection, caller: Caller, verificat
 function toCreateFields(options: CreateSessionOptions) {
   const { ttlMs, idleTimeoutMs, limits, network, sample } = options;
   return {
-    ...(sample && { dataset: sample.dataset, sampleId: sample.id, sampleVersion: sample.version ?? '' }),
+    ...(sample && { sample: toWireName(sample) }),
     image: options.image ?? '',
     labels: { ...options.labels },
     env: { ...options.env },

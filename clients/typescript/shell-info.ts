@@ -14,9 +14,9 @@ export interface ShellInfo {
   readonly cwd: string;
   readonly createTime: Date | undefined;
   /** More than once if it ended by itself, or a command could not be ended otherwise. */
-  readonly timesOpened: number;
+  readonly openCount: number;
   readonly runningExecutionId: string | undefined;
-  readonly queuedExecutions: number;
+  readonly queuedExecutionCount: number;
 }
 
 export function toShellInfo(wire: WireShell): ShellInfo {
@@ -27,8 +27,8 @@ export function toShellInfo(wire: WireShell): ShellInfo {
     program: wire.program,
     cwd: wire.workingDirectory,
     createTime: toDate(wire.createTime),
-    timesOpened: wire.timesOpened,
+    openCount: wire.openCount,
     runningExecutionId: wire.runningExecutionId || undefined,
-    queuedExecutions: wire.queuedExecutions,
+    queuedExecutionCount: wire.queuedExecutionCount,
   };
 }

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Client } from '@connectrpc/connect';
 import type { ShellService, Shell as WireShell } from '../../gen/assay/v1/shell_pb.js';
 import { type Caller, present } from './caller.ts';
@@ -7,15 +7,13 @@ import { createShellHandle, type Shell } from './shell.ts';
 import { type ShellInfo, toShellInfo } from './shell-info.ts';
 
 export interface OpenShellOptions {
-  /** Chosen by the caller to find the shell again; the server makes one if absent. */
+  /** The same id again returns the first shell. Random if absent, so that a retry opens no second shell. */
   id?: string;
   /** bash, dash, zsh, ash, sh or busybox sh, with arguments. Absent: bash where the image has it, else sh. */
   program?: readonly string[];
   /** Variables added to the session's. */
   env?: Readonly<Record<string, string>>;
   cwd?: string;
-  /** The same id again returns the first shell. Random if absent, so that a retry opens no second shell. */
-  requestId?: string;
 }
 
 /** The shells of one session. */
@@ -48,8 +46,7 @@ export function createShells(
     async open(options = {}) {
       const request = {
         sessionId,
-        shellId: options.id ?? '',
-        requestId: options.requestId ?? randomUUID(),
+        shellId: options.id ?? `shl_${randomBytes(12).toString('hex')}`,
         program: [...(options.program ?? [])],
         env: { ...options.env },
         workingDirectory: options.cwd ?? '',

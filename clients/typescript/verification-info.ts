@@ -1,8 +1,11 @@
-import { Assurance } from '../../gen/assay/v1/types_pb.js';
+import { Assurance, TestRole } from '../../gen/assay/v1/types_pb.js';
 import {
+  GradingPhase,
+  GradingStep,
+  ReportFormat,
   TestOutcome,
   Verdict,
-  VerificationStatus,
+  VerificationState,
   type VerificationResult as WireResult,
   type TestResult as WireTest,
   type Verification as WireVerification,
@@ -10,14 +13,19 @@ import {
 import type { AssuranceName } from './samples.ts';
 import { toDate, toMilliseconds } from './time.ts';
 
-export type VerificationStatusName = 'pending' | 'starting' | 'running' | 'completed' | 'error' | 'cancelled';
+/** Where a verification is in its life, as the server names it. */
+export type VerificationStateName = Exclude<keyof typeof VerificationState, 'UNSPECIFIED'>;
+export type GradingPhaseName = Exclude<keyof typeof GradingPhase, 'UNSPECIFIED'>;
+export type GradingStepName = Exclude<keyof typeof GradingStep, 'UNSPECIFIED'>;
+export type ReportFormatName = Exclude<keyof typeof ReportFormat, 'UNSPECIFIED'>;
+export type TestRoleName = Exclude<keyof typeof TestRole, 'UNSPECIFIED'>;
 export type VerdictName = Exclude<keyof typeof Verdict, 'UNSPECIFIED'>;
 export type TestOutcomeName = Exclude<keyof typeof TestOutcome, 'UNSPECIFIED'>;
 
 export interface TestResultInfo {
   readonly name: string;
-  /** `fail_to_pass`, `pass_to_pass`, `sentinel_fail`, or empty for a test that the sample does not name. */
-  readonly role: string;
+  /** Undefined for a test that the sample does not name. */
+  readonly role: TestRoleName | undefined;
   readonly outcome: TestOutcomeName;
   readonly durationMs: number | undefined;
   readonly message: string;
@@ -25,35 +33,35 @@ export interface TestResultInfo {
 
 /** What a grading found. Names, tests, output, notes and what it used are empty without the grader scope. */
 export interface VerificationResult {
-  readonly isSuccess: boolean;
   readonly verdict: VerdictName;
   /** Why, in a sentence. */
   readonly reason: string;
   readonly assurance: AssuranceName | undefined;
   /** The level of each role; `assurance` is the weakest that the verdict needed. */
-  readonly roles: readonly { readonly role: string; readonly assurance: AssuranceName | undefined }[];
+  readonly roles: readonly { readonly role: TestRoleName | undefined; readonly assurance: AssuranceName | undefined }[];
   /** Whether the outcome is the agent's doing, so that it may be learnt from. */
   readonly trainable: boolean;
   /** From 0 to 1. */
   readonly reward: number;
-  readonly total: number;
-  readonly passed: number;
-  readonly failed: number;
-  readonly skipped: number;
-  readonly passes: readonly string[];
-  readonly failures: readonly string[];
-  readonly skips: readonly string[];
+  readonly testCount: number;
+  readonly passedCount: number;
+  readonly failedCount: number;
+  readonly skippedCount: number;
+  readonly passedTests: readonly string[];
+  readonly failedTests: readonly string[];
+  readonly skippedTests: readonly string[];
   readonly tests: readonly TestResultInfo[];
   /** Tests that are counted and not listed, because there were too many. */
-  readonly omittedTests: number;
+  readonly omittedTestCount: number;
   readonly stdout: Buffer;
   readonly stderr: Buffer;
   readonly stdoutOmittedBytes: number;
   readonly stderrOmittedBytes: number;
-  readonly executionDurationSeconds: number;
-  readonly tool: string;
-  /** Milliseconds by phase, in order. */
-  readonly phases: readonly { readonly phase: string; readonly durationMs: number }[];
+  /** Of the runs of the tests together; in whole seconds without the grader scope. */
+  readonly testDurationMs: number;
+  readonly reportFormats: readonly ReportFormatName[];
+  /** In order. */
+  readonly steps: readonly { readonly step: GradingStepName; readonly durationMs: number }[];
   readonly cpuTimeMs: number;
   readonly peakMemoryBytes: number;
   readonly notes: readonly string[];
@@ -65,9 +73,9 @@ export interface VerificationResult {
 export interface VerificationInfo {
   readonly id: string;
   readonly sessionId: string;
-  readonly status: VerificationStatusName;
-  /** What its worker is doing. Empty unless starting or running. */
-  readonly phase: string;
+  readonly state: VerificationStateName;
+  /** What its worker is doing. Undefined unless STARTING or RUNNING. */
+  readonly phase: GradingPhaseName | undefined;
   readonly sample: { readonly dataset: string; readonly id: string; readonly version: string };
   readonly digests: {
     readonly submission: string;
@@ -78,9 +86,9 @@ export interface VerificationInfo {
     readonly fileSystem: string;
   };
   readonly submission: {
-    readonly bytes: number;
-    readonly files: number;
-    readonly deletions: number;
+    readonly sizeBytes: number;
+    readonly fileCount: number;
+    readonly deletionCount: number;
     /** How long the session stood still. */
     readonly pauseMs: number;
   };
@@ -88,7 +96,7 @@ export interface VerificationInfo {
   readonly createTime: Date | undefined;
   readonly startTime: Date | undefined;
   readonly endTime: Date | undefined;
-  readonly attempts: number;
+  readonly attemptCount: number;
   readonly cancelRequested: boolean;
   /** The verification whose verdict this one has. Empty: it was graded itself. */
   readonly reusedFrom: string;
@@ -101,8 +109,8 @@ export interface VerificationInfo {
 }
 
 /** Whether nothing about it changes any more. */
-export function hasEnded({ status }: VerificationInfo): boolean {
-  return status === 'completed' || status === 'error' || status === 'cancelled';
+export function hasEnded({ state }: VerificationInfo): boolean {
+  return state === 'COMPLETED' || state === 'ERROR' || state === 'CANCELLED';
 }
 
 export function toVerificationInfo(wire: WireVerification): VerificationInfo {
@@ -110,9 +118,13 @@ export function toVerificationInfo(wire: WireVerification): VerificationInfo {
   return {
     id: wire.verificationId,
     sessionId: wire.sessionId,
-    status: VerificationStatus[wire.status].toLowerCase() as VerificationStatusName,
-    phase: wire.phase,
-    sample: { dataset: wire.dataset, id: wire.sampleId, version: wire.sampleVersion },
+    state: VerificationState[wire.state] as VerificationStateName,
+    phase: wire.phase === GradingPhase.UNSPECIFIED ? undefined : (GradingPhase[wire.phase] as GradingPhaseName),
+    sample: {
+      dataset: wire.sample?.datasetId ?? '',
+      id: wire.sample?.sampleId ?? '',
+      version: wire.sample?.version ?? '',
+    },
     digests: {
       submission: digests?.submission ?? '',
       sample: digests?.sample ?? '',
@@ -121,16 +133,16 @@ export function toVerificationInfo(wire: WireVerification): VerificationInfo {
       fileSystem: digests?.fileSystem ?? '',
     },
     submission: {
-      bytes: Number(submission?.bytes ?? 0),
-      files: submission?.files ?? 0,
-      deletions: submission?.deletions ?? 0,
-      pauseMs: submission?.pause === undefined ? 0 : toMilliseconds(submission.pause),
+      sizeBytes: Number(submission?.sizeBytes ?? 0),
+      fileCount: submission?.fileCount ?? 0,
+      deletionCount: submission?.deletionCount ?? 0,
+      pauseMs: toMilliseconds(submission?.pauseDuration),
     },
     assurance: assuranceOf(wire.assurance),
     createTime: toDate(wire.createTime),
     startTime: toDate(wire.startTime),
     endTime: toDate(wire.endTime),
-    attempts: wire.attempts,
+    attemptCount: wire.attemptCount,
     cancelRequested: wire.cancelRequested,
     reusedFrom: wire.reusedFrom,
     regradeOf: wire.regradeOf,
@@ -141,23 +153,26 @@ export function toVerificationInfo(wire: WireVerification): VerificationInfo {
 }
 
 function toResult(wire: WireResult): VerificationResult {
-  const { isSuccess, reason, trainable, reward, total, passed, failed, skipped, tool, notes, reused } = wire;
+  const { reason, trainable, reward, testCount, passedCount, failedCount, skippedCount, notes, reused } = wire;
   return {
-    ...{ isSuccess, reason, trainable, reward, total, passed, failed, skipped, tool, notes, reused },
+    ...{ reason, trainable, reward, testCount, passedCount, failedCount, skippedCount, notes, reused },
     verdict: Verdict[wire.verdict] as VerdictName,
     assurance: assuranceOf(wire.assurance),
-    roles: wire.roles.map(({ role, assurance }) => ({ role, assurance: assuranceOf(assurance) })),
-    passes: wire.passes,
-    failures: wire.failures,
-    skips: wire.skips,
+    roles: wire.roles.map(({ role, assurance }) => ({ role: toRole(role), assurance: assuranceOf(assurance) })),
+    passedTests: wire.passedTests,
+    failedTests: wire.failedTests,
+    skippedTests: wire.skippedTests,
     tests: wire.tests.map(toTest),
-    omittedTests: wire.omittedTests,
+    omittedTestCount: wire.omittedTestCount,
     stdout: Buffer.from(wire.stdout),
     stderr: Buffer.from(wire.stderr),
     stdoutOmittedBytes: Number(wire.stdoutOmittedBytes),
     stderrOmittedBytes: Number(wire.stderrOmittedBytes),
-    executionDurationSeconds: wire.executionDurationSeconds,
-    phases: wire.phases.map(({ phase, duration }) => ({ phase, durationMs: duration ? toMilliseconds(duration) : 0 })),
+    testDurationMs: toMilliseconds(wire.testDuration),
+    reportFormats: wire.reportFormats.map((format) => ReportFormat[format] as ReportFormatName),
+    steps: wire.steps.map(({ step, duration }) => {
+      return { step: GradingStep[step] as GradingStepName, durationMs: toMilliseconds(duration) };
+    }),
     cpuTimeMs: wire.cpuTime === undefined ? 0 : toMilliseconds(wire.cpuTime),
     peakMemoryBytes: Number(wire.peakMemoryBytes),
   };
@@ -165,7 +180,15 @@ function toResult(wire: WireResult): VerificationResult {
 
 function toTest({ name, role, outcome, duration, message }: WireTest): TestResultInfo {
   const durationMs = duration && toMilliseconds(duration);
-  return { name, role, outcome: TestOutcome[outcome] as TestOutcomeName, durationMs, message };
+  return { name, role: toRole(role), outcome: TestOutcome[outcome] as TestOutcomeName, durationMs, message };
+}
+
+export function toVerdict(wire: Verdict): VerdictName | undefined {
+  return wire === Verdict.UNSPECIFIED ? undefined : (Verdict[wire] as VerdictName);
+}
+
+export function toRole(wire: TestRole): TestRoleName | undefined {
+  return wire === TestRole.UNSPECIFIED ? undefined : (TestRole[wire] as TestRoleName);
 }
 
 function assuranceOf(wire: Assurance): AssuranceName | undefined {

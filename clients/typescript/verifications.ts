@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createClient, type Transport } from '@connectrpc/connect';
 import { Assurance } from '../../gen/assay/v1/types_pb.js';
-import { VerificationService, VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationService, VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { AssayError, toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';
 import type { AssuranceName } from './samples.ts';
@@ -9,7 +9,7 @@ import {
   hasEnded,
   toVerificationInfo,
   type VerificationInfo,
-  type VerificationStatusName,
+  type VerificationStateName,
 } from './verification-info.ts';
 
 export interface StartVerificationOptions {
@@ -25,7 +25,7 @@ export interface ListVerificationsOptions {
   sessionId?: string;
   dataset?: string;
   sampleId?: string;
-  statuses?: readonly VerificationStatusName[];
+  states?: readonly VerificationStateName[];
 }
 
 /** Gradings of what sessions have changed. */
@@ -56,12 +56,16 @@ export function createVerifications(transport: Transport, caller: Caller): Verif
     for (;;) {
       const leaving = new AbortController();
       try {
-        for await (const { verification } of rpc.watchVerification({ verificationId }, { signal: leaving.signal })) {
+        for await (const { verification, heartbeat } of rpc.watchVerification(
+          { verificationId },
+          { signal: leaving.signal },
+        )) {
           patience.answered();
           patience.progressed();
+          if (heartbeat !== undefined) continue;
           const info = toVerificationInfo(present(verification, 'the verification'));
-          const state = [info.status, info.phase, info.attempts, info.cancelRequested, info.message].join('\0');
-          // A sign of life, or what was told before the stream broke.
+          const state = [info.state, info.phase, info.attemptCount, info.cancelRequested, info.message].join('\0');
+          // It was told before the stream broke.
           if (state === told) continue;
           told = state;
           yield info;
@@ -85,11 +89,12 @@ export function createVerifications(transport: Transport, caller: Caller): Verif
       return learn(() => rpc.startVerification({ sessionId, requestId, force, requiredAssurance: level }));
     },
     get: (verificationId) => learn(() => rpc.getVerification({ verificationId })),
-    async *list({ sessionId = '', dataset = '', sampleId = '', statuses = [] } = {}) {
-      const wanted = statuses.map((name) => VerificationStatus[name.toUpperCase() as Uppercase<typeof name>]);
+    async *list({ sessionId = '', dataset = '', sampleId = '', states = [] } = {}) {
+      const wanted = states.map((name) => VerificationState[name]);
       let pageToken = '';
       do {
-        const request = { sessionId, dataset, sampleId, statuses: wanted, pageToken };
+        const sample = { datasetId: dataset, sampleId };
+        const request = { sessionId, sample, states: wanted, pageToken };
         const page = await caller.repeatable(() => rpc.listVerifications(request));
         yield* page.verifications.map(toVerificationInfo);
         pageToken = page.nextPageToken;

@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
+import { SessionEndReason } from '../../gen/assay/v1/session_pb.js';
 import { ConfigError, readSecretFile } from '../shared/config.ts';
 import { DomainError } from '../shared/domain-error.ts';
 import { createLog, type Logger, warnOperator } from '../shared/log.ts';
@@ -254,7 +255,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     await pool.drain();
     if (replaced) await sandboxes.abandon('its worker has lost it to another, or was forgotten');
     else if (mode === 'close') {
-      const why = { reason: 'WORKER_STOPPED', message: 'its worker was stopped' };
+      const why = { endReason: SessionEndReason.WORKER_STOPPED, message: 'its worker was stopped' };
       const closing = [...sandboxes.live].map(({ project, sessionId }) => sandboxes.close(project, sessionId, why));
       await Promise.allSettled(closing);
     }

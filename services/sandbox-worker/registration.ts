@@ -41,6 +41,8 @@ export interface Registration {
 export async function register(deps: RegistrationDeps): Promise<Registration> {
   const { store, workerId, log } = deps;
   let draining = false;
+  /** The operator's wish, which is not this process's to change. */
+  let drained = false;
   let replaced = false;
   let epoch = 0n;
   let stored: Stored<WorkerRecord> | undefined;
@@ -60,6 +62,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
       pressure: pressure() ?? '',
       shortages: [...shortages()],
       engineProblem: engineProblem() ?? '',
+      drained,
     });
   }
 
@@ -70,6 +73,7 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
       if (current?.value.forgotten === true)
         throw forgotten(workerId, 'start it again to have removed what it has here');
       epoch = (current?.value.epoch ?? 0n) + 1n;
+      drained = current?.value.drained === true;
       stored = await store.put(record(), current?.revision ?? 0);
     }
   }
@@ -88,8 +92,9 @@ export async function register(deps: RegistrationDeps): Promise<Registration> {
       deps.replaced(current.value);
       return;
     }
-    // Our own write was answered late, or the entry was lost: go on from what is there.
+    // Our own write was answered late, the operator has written, or the entry was lost: go on from what is there.
     stored = current;
+    if (current !== undefined) drained = current.value.drained;
   }
 
   let beating: Promise<void> = takeOver();

@@ -1,6 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
-import type { WorkerState } from './worker/worker-directory.ts';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
+import type { WorkerStateName } from './worker/worker-directory.ts';
 
 /** What `/metrics` shows. */
 export interface Metrics {
@@ -17,9 +18,9 @@ const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 export interface MetricsSources {
   sessionStates(): Iterable<SessionState>;
   /** One word for each verification. */
-  verificationStatuses(): Iterable<string>;
+  verificationStates(): Iterable<VerificationState>;
   /** Every registered worker, by how this instance sees it. */
-  workerStates(): Iterable<WorkerState>;
+  workerStates(): Iterable<WorkerStateName>;
   /** Open connections to workers. */
   workerLinks(): number;
 }
@@ -105,14 +106,14 @@ function gaugeOfStates(registry: Registry, sources: MetricsSources): void {
   });
   new Gauge({
     name: 'assay_verifications',
-    help: 'Verifications by the status of their record.',
-    labelNames: ['status'] as const,
+    help: 'Verifications by the state of their record.',
+    labelNames: ['state'] as const,
     registers,
     collect() {
-      const counts = new Map<string, number>();
-      for (const status of sources.verificationStatuses()) counts.set(status, (counts.get(status) ?? 0) + 1);
+      const counts = new Map<VerificationState, number>();
+      for (const state of sources.verificationStates()) counts.set(state, (counts.get(state) ?? 0) + 1);
       this.reset();
-      for (const [status, count] of counts) this.set({ status }, count);
+      for (const [state, count] of counts) this.set({ state: VerificationState[state] ?? String(state) }, count);
     },
   });
   new Gauge({

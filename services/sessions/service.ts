@@ -12,6 +12,7 @@ import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { ShellService } from '../../gen/assay/v1/shell_pb.js';
 import { VerificationService } from '../../gen/assay/v1/verification_pb.js';
+import { WorkerService } from '../../gen/assay/v1/worker_pb.js';
 import { ServerReflection } from '../../gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { Health } from '../../gen/health/v1/health_pb.js';
@@ -31,7 +32,7 @@ import { createNatsWorkerStore } from '../shared/store/nats-worker-store.ts';
 import { createRecordView } from '../shared/store/record-view.ts';
 import { sideStoreRooms, storeRooms } from '../shared/store/store-room.ts';
 import type { Tracing } from '../shared/tracing.ts';
-import { statusWord, verificationOf } from '../shared/verification/verification-status.ts';
+import { verificationOf } from '../shared/verification/verification-state.ts';
 import { createWorkShares, mebibyteMs, serviceBusyPart } from '../shared/work-shares.ts';
 import { createAdmission } from './auth/admission.ts';
 import { createAuthenticator } from './auth/authenticator.ts';
@@ -60,6 +61,7 @@ import { createServerService } from './rpc/server-service.ts';
 import { createSessionService } from './rpc/session-service.ts';
 import { createShellService } from './rpc/shell-service.ts';
 import { createVerificationService } from './rpc/verification-service.ts';
+import { createWorkerService } from './rpc/worker-service.ts';
 import { createSampleBuilder } from './sample/build-sample.ts';
 import { createDatasetIndex } from './sample/dataset-index.ts';
 import { createContentProvider } from './sample/provide-content.ts';
@@ -179,8 +181,7 @@ export async function startSessions(
 
   const metrics = createMetrics({
     sessionStates: () => [...sessions.all()].map(({ value }) => sessionOf(value).state),
-    verificationStatuses: () =>
-      [...records.verifications.all()].map(({ value }) => statusWord(verificationOf(value).status)),
+    verificationStates: () => [...records.verifications.all()].map(({ value }) => verificationOf(value).state),
     workerStates: () => workers.all().map(workerState),
     workerLinks: () => links.size,
   });
@@ -234,9 +235,10 @@ export async function startSessions(
       KeyService,
       createKeyService({ keys, view: keyView, quota: createKeyQuota(keyView, limits.keysPerProject), tokens, nowMs }),
     ),
+    serving(ServerService, createServerService({ version, limits, workers })),
     serving(
-      ServerService,
-      createServerService({ version, limits, workers, forget: createWorkerForgetter(workers, sessions, nowMs) }),
+      WorkerService,
+      createWorkerService({ workers, tokens, forget: createWorkerForgetter(workers, sessions, nowMs) }),
     ),
   ];
   const unaryPath = createUnaryPath({

@@ -84,7 +84,7 @@ test.concurrent('a shell is opened, used, listed and closed', async () => {
   const ended = await exec('-c', 'exit 4');
   expect(ended).toMatchObject({ code: 4, stderr: expect.stringContaining('ended its shell') });
   const listed = JSON.parse((await assay('shells', 'ls', session, '-o', 'json')).stdout.toString());
-  expect(listed).toMatchObject([{ id: 'mine', state: 'OPEN', program: ['dash'], timesOpened: 2 }]);
+  expect(listed).toMatchObject([{ id: 'mine', state: 'OPEN', program: ['dash'], openCount: 2 }]);
   expect((await assay('shells', 'close', session, 'mine')).stdout.toString()).toBe('mine CLOSED\n');
   expect((await assay('shells', 'ls', session, '-o', 'json')).stdout.toString()).toBe('[]\n');
   await assay('sessions', 'close', session);

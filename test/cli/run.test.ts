@@ -33,8 +33,7 @@ async function serve(execute: NonNullable<DoubleServices['execution']>['execute'
     session: {
       createSession(request) {
         seen.created.push(request);
-        const { dataset, sampleId } = request;
-        const sample = dataset === '' ? {} : { sample: { dataset, sampleId, instruction: 'Mend it.\n' } };
+        const sample = request.sample && { sample: { name: request.sample, instruction: 'Mend it.\n' } };
         return { session: { sessionId: 'ses_1', state: SessionState.READY, ...sample } };
       },
       getSession: ({ sessionId }) => ({ session: { sessionId, state: SessionState.READY } }),
@@ -125,11 +124,11 @@ test('a sample in front makes the session from it; behind -- it is a command', a
     ['run', '--no-stdin', './examples/hello-fix'],
   ];
   for (const line of lines) await runCaptured(line, endpoint);
-  expect(seen.created.map(({ dataset, sampleId, sampleVersion }) => [dataset, sampleId, sampleVersion])).toEqual([
+  expect(seen.created.map(({ sample }) => [sample?.datasetId, sample?.sampleId, sample?.version])).toEqual([
     ['examples', 'hello-fix', '1.0.0'],
     ['examples', 'hello-fix', ''],
-    ['', '', ''],
-    ['', '', ''],
+    [undefined, undefined, undefined],
+    [undefined, undefined, undefined],
   ]);
   expect(seen.executed.map((request) => request.program)).toMatchObject([
     { case: 'argv', value: { args: ['ls', '-l'] } },

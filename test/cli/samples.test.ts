@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { createClient } from '../../clients/typescript/index.ts';
 import { BuildStep } from '../../gen/assay/v1/sample_pb.js';
-import { Assurance } from '../../gen/assay/v1/types_pb.js';
+import { Assurance, TestRole } from '../../gen/assay/v1/types_pb.js';
 import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
 import { runCaptured } from './captured-terminal.ts';
 
@@ -16,31 +16,31 @@ async function serve(sample: DoubleServices['sample'] & object): Promise<string>
   return server.endpoint;
 }
 
-const role = (name: string, testCount: number, tests: string[] = []) => ({
-  role: name,
+const group = (role: TestRole, testCount: number, tests: string[] = []) => ({
+  role,
   testCount,
   tests,
   assurance: Assurance.ISOLATED,
 });
 const one = {
-  dataset: 'examples',
-  sampleId: 'hello-fix',
-  version: '1.0.0',
+  name: { datasetId: 'examples', sampleId: 'hello-fix', version: '1.0.0' },
   language: 'python',
   title: 'Off by one',
   hintCount: 2,
   verification: {
     assurance: Assurance.ISOLATED,
-    roles: [role('fail_to_pass', 2), role('pass_to_pass', 3), role('sentinel_fail', 1)],
+    testGroups: [group(TestRole.FAIL_TO_PASS, 2), group(TestRole.PASS_TO_PASS, 3), group(TestRole.SENTINEL_FAIL, 1)],
   },
 };
 
 test('samples ls prints a table over all pages and passes the filters on', async () => {
   const asked: unknown[] = [];
   const endpoint = await serve({
-    listSamples({ dataset, query, language, tags, pageToken }) {
-      asked.push({ dataset, query, language, tags });
-      return pageToken === '' ? { samples: [one], nextPageToken: 'n' } : { samples: [{ ...one, sampleId: 'other' }] };
+    listSamples({ datasetId, query, language, tags, pageToken }) {
+      asked.push({ datasetId, query, language, tags });
+      return pageToken === ''
+        ? { samples: [one], nextPageToken: 'n' }
+        : { samples: [{ ...one, name: { ...one.name, sampleId: 'other' } }] };
     },
   });
   const { stdout } = await runCaptured(
@@ -50,17 +50,15 @@ test('samples ls prints a table over all pages and passes the filters on', async
   expect(stdout.toString()).toMatch(
     /^SAMPLE +VERSION .*\nexamples\/hello-fix +1\.0\.0 +python +ISOLATED +5 +Off by one\nexamples\/other .*\n$/,
   );
-  expect(asked[0]).toEqual({ dataset: 'examples', query: 'off', language: 'python', tags: ['a', 'b'] });
+  expect(asked[0]).toEqual({ datasetId: 'examples', query: 'off', language: 'python', tags: ['a', 'b'] });
 });
 
 test('samples show prints the fields, then the instruction', async () => {
   const endpoint = await serve({
-    getSample: ({ dataset, sampleId, version, hints }) => ({
+    getSample: ({ sample, hints }) => ({
       sample: {
         ...one,
-        dataset,
-        sampleId,
-        version: version || '1.0.0',
+        name: { ...one.name, version: sample?.version || '1.0.0' },
         instruction: 'Mend it.\n',
         hints: hints ? ['Look at line 3.'] : [],
       },
@@ -86,7 +84,7 @@ test('samples show without a dataset says what to type', async () => {
 test('a download is its head and then its bytes', async () => {
   const endpoint = await serve({
     async *downloadSample() {
-      yield { part: { case: 'head', value: { version: '1.0.0', complete: true } } };
+      yield { part: { case: 'head', value: { sample: { version: '1.0.0' }, complete: true } } };
       yield { part: { case: 'data', value: Buffer.from('one') } };
       yield { part: { case: 'data', value: Buffer.from('two') } };
     },
@@ -100,9 +98,9 @@ test('a download is its head and then its bytes', async () => {
 
 test('samples build prints lines as they come, then where the image is', async () => {
   const endpoint = await serve({
-    async *buildSample({ dataset, sampleId, version }) {
-      const line = `building ${dataset}/${sampleId} ${version}`;
-      yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line, linesLeftOut: 7 } } };
+    async *buildSample({ sample }) {
+      const line = `building ${sample?.datasetId}/${sample?.sampleId} ${sample?.version}`;
+      yield { news: { case: 'progress', value: { workerId: 'w', step: BuildStep.CODE, line, omittedLineCount: 7 } } };
       yield { news: { case: 'built', value: { workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' } } };
     },
   });
@@ -114,7 +112,7 @@ test('samples build prints lines as they come, then where the image is', async (
   const json = await runCaptured(['samples', 'build', '-o', 'json', 'examples/hello-fix'], endpoint);
   const lines = json.stdout.toString().trim().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toEqual([
-    { type: 'progress', workerId: 'w', step: 'CODE', line: 'building examples/hello-fix ', linesLeftOut: 7 },
+    { type: 'progress', workerId: 'w', step: 'CODE', line: 'building examples/hello-fix ', omittedLineCount: 7 },
     { type: 'built', workerId: 'w', image: 'assay/sample:1', imageId: 'sha256:1' },
   ]);
 });

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
-import { Assurance } from '../../gen/assay/v1/types_pb.js';
-import { TestOutcome, Verdict, VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { Assurance, TestRole } from '../../gen/assay/v1/types_pb.js';
+import { GradingPhase, TestOutcome, Verdict, VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { type DoubleServices, type ServerDouble, startServerDouble } from '../clients/typescript/server-double.ts';
 import { runCaptured } from './captured-terminal.ts';
 
@@ -15,37 +15,41 @@ async function serve(verification: DoubleServices['verification'] & object): Pro
   return server.endpoint;
 }
 
-const pending = { verificationId: 'ver_1', sessionId: 'ses_1', status: VerificationStatus.PENDING };
+const pending = { verificationId: 'ver_1', sessionId: 'ses_1', state: VerificationState.PENDING };
 const tests = [
-  { name: 'the sum\u001b[31m', role: 'fail_to_pass', outcome: TestOutcome.FAILED, message: 'expected 6\nfound 3' },
+  {
+    name: 'the sum\u001b[31m',
+    role: TestRole.FAIL_TO_PASS,
+    outcome: TestOutcome.FAILED,
+    message: 'expected 6\nfound 3',
+  },
   {
     name: 'the count',
-    role: 'pass_to_pass',
+    role: TestRole.PASS_TO_PASS,
     outcome: TestOutcome.PASSED,
     duration: { seconds: 0n, nanos: 12_000_000 },
   },
-  { name: 'the impossible', role: 'sentinel_fail', outcome: TestOutcome.FAILED, message: 'expected 7' },
+  { name: 'the impossible', role: TestRole.SENTINEL_FAIL, outcome: TestOutcome.FAILED, message: 'expected 7' },
 ];
 const result = (verdict: Verdict) => ({
   verdict,
-  isSuccess: verdict === Verdict.PASSED,
   trainable: verdict !== Verdict.INFRA_ERROR,
   reason: 'it was found out',
   assurance: Assurance.ISOLATED,
-  total: 2,
-  passed: 1,
+  testCount: 2,
+  passedCount: 1,
   stdout: Buffer.from('hello'),
-  failed: 1,
+  failedCount: 1,
   tests,
 });
 
 function answering(verdict: Verdict) {
-  const status = verdict === Verdict.INFRA_ERROR ? VerificationStatus.ERROR : VerificationStatus.COMPLETED;
+  const state = verdict === Verdict.INFRA_ERROR ? VerificationState.ERROR : VerificationState.COMPLETED;
   return serve({
     startVerification: () => ({ verification: pending }),
     async *watchVerification() {
-      yield { verification: { ...pending, status: VerificationStatus.RUNNING, phase: 'preparing' } };
-      yield { verification: { ...pending, status, result: result(verdict) } };
+      yield { verification: { ...pending, state: VerificationState.RUNNING, phase: GradingPhase.PREPARING } };
+      yield { verification: { ...pending, state, result: result(verdict) } };
     },
   });
 }
@@ -59,7 +63,7 @@ test('verify prints the tests and the verdict, and exits with 1 where it failed'
   expect(stdout.toString()).toMatch(/PASSED +pass_to_pass +12 ms +the count\n/);
   expect(stdout.toString()).toMatch(/FAILED +sentinel_fail +- +the impossible \(as it must\)\n/);
   expect(stdout.toString()).toMatch(/verdict +FAILED\nreason +it was found out\n/);
-  expect(stderr.toString()).toMatch(/ver_1 running \(preparing\)\n/);
+  expect(stderr.toString()).toMatch(/ver_1 RUNNING \(PREPARING\)\n/);
   expect(code).toBe(1);
 });
 
@@ -77,7 +81,7 @@ test('verify passes its options on, and prints JSON where it is asked to', async
   const endpoint = await serve({
     startVerification({ sessionId, force, requiredAssurance }) {
       asked.push({ sessionId, force, requiredAssurance });
-      return { verification: { ...pending, status: VerificationStatus.COMPLETED, result: result(Verdict.PASSED) } };
+      return { verification: { ...pending, state: VerificationState.COMPLETED, result: result(Verdict.PASSED) } };
     },
   });
   const args = ['verify', 'ses_1', '--force', '--assurance', 'ISOLATED', '-o', 'json'];
@@ -85,7 +89,7 @@ test('verify passes its options on, and prints JSON where it is asked to', async
   expect(asked).toEqual([{ sessionId: 'ses_1', force: true, requiredAssurance: Assurance.ISOLATED }]);
   expect(JSON.parse(stdout.toString())).toMatchObject({
     id: 'ver_1',
-    status: 'completed',
+    state: 'COMPLETED',
     result: { verdict: 'PASSED', stdout: { text: 'hello' } },
   });
 });

@@ -230,7 +230,7 @@ describe('a worker that was killed', () => {
     stack.stack.start('worker');
     const made = await creating;
     expect(made.info.state).toBe('READY');
-    expect(await lost.refresh()).toMatchObject({ state: 'LOST', reason: 'SANDBOX_LOST' });
+    expect(await lost.refresh()).toMatchObject({ state: 'LOST', endReason: 'SANDBOX_LOST' });
     await made.close();
   });
 });

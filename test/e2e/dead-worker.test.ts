@@ -19,7 +19,7 @@ beforeAll(async () => {
   stack = await startTestStack({ env: { worker: { ASSAY_DOCKER_SOCKET: engine.path, ASSAY_WORKER_CAPACITY: '200' } } });
   // With less room than the first: what is asked for is placed on the first while it answers.
   second = startSecondWorker(stack, { ASSAY_WORKER_CAPACITY: '100' });
-  await eventually(async () => expect((await stack.client.server.info()).workers).toHaveLength(2));
+  await eventually(async () => expect(await Array.fromAsync(stack.client.workers.list())).toHaveLength(2));
 });
 afterAll(async () => {
   engine?.open();

@@ -17,7 +17,7 @@ const health = () => getPage(`${stack.endpoint}/healthz`);
 const filler = () => join(stack.stack.dataDir, 'filler');
 const reserve = () => join(stack.stack.dataDir, 'worker', 'reserve');
 const limits = { diskBytes: 64 * mebibyte };
-const pressure = async () => (await stack.client.server.info()).workers[0]?.pressure;
+const pressure = async () => (await Array.fromAsync(stack.client.workers.list()))[0]?.pressure;
 
 describe.skipIf(!mayMount)('a worker whose disk fills up', () => {
   beforeAll(async () => {
@@ -60,7 +60,10 @@ describe.skipIf(!mayMount)('a worker whose disk fills up', () => {
 
     const writing = writer.execute('head -c 250M /dev/urandom >/tmp/big; sync; echo done', { timeoutMs: 600_000 });
     await eventually(async () => expect((await writer.refresh()).paused).toBe(true));
-    expect(writer.info).toMatchObject({ reason: 'DISK_PRESSURE', message: expect.stringContaining('nearly full') });
+    expect(writer.info).toMatchObject({
+      pauseReason: 'DISK_PRESSURE',
+      message: expect.stringContaining('nearly full'),
+    });
     await eventually(async () => expect(await pressure()).toContain('nearly full'));
 
     const full = { reason: 'HOST_FULL', message: expect.stringContaining('nearly full') };
@@ -80,7 +83,9 @@ describe.skipIf(!mayMount)('a worker whose disk fills up', () => {
 
     rmSync(filler());
     expect(await writing.result()).toMatchObject({ reason: 'EXITED', exitCode: 0, stdoutBytes: 5 });
-    await eventually(async () => expect(await writer.refresh()).toMatchObject({ paused: false, reason: '' }));
+    await eventually(async () =>
+      expect(await writer.refresh()).toMatchObject({ paused: false, pauseReason: undefined }),
+    );
     await eventually(async () => expect(await pressure()).toBe(''));
     await (await other.fork()).close();
     await Promise.all([writer.close(), other.close()]);

@@ -10,20 +10,20 @@ beforeAll(async () => {
 });
 afterAll(() => stack?.stop());
 
-const workers = async () => (await stack.client.server.info()).workers;
+const workers = async () => Array.fromAsync(stack.client.workers.list());
 
 test('a worker that is gone is forgotten with its sessions, and removes what it has if it comes back', async () => {
   const session = await stack.client.sessions.create({ network: { mode: 'FULL' } });
   const gone = (await workers())[0]?.id ?? '';
-  await expect(stack.client.server.forgetWorker(gone)).rejects.toMatchObject({ reason: 'WORKER_ALIVE' });
+  await expect(stack.client.workers.forget(gone)).rejects.toMatchObject({ reason: 'WORKER_ALIVE' });
   await stack.stack.halt('worker', 'SIGKILL');
-  await expect.poll(async () => (await workers())[0]?.reachable).toBe(false);
+  await expect.poll(async () => (await workers())[0]?.state).not.toBe('READY');
   // That nobody can connect to it shows at once; its sessions may come back until it is silent for long.
   await expect.poll(async () => (await session.refresh()).state).toBe('UNREACHABLE');
   await expect(stack.client.sessions.create({})).rejects.toMatchObject({ reason: 'SESSION_QUOTA' });
 
-  expect(await stack.client.server.forgetWorker(gone)).toEqual({ sessionsLost: 1 });
-  expect(await session.refresh()).toMatchObject({ state: 'LOST', reason: 'WORKER_FORGOTTEN' });
+  expect(await stack.client.workers.forget(gone)).toEqual({ lostSessionCount: 1 });
+  expect(await session.refresh()).toMatchObject({ state: 'LOST', endReason: 'WORKER_FORGOTTEN' });
   expect(await workers()).toEqual([]);
   expect((await (await createEngineProbe().containerOf(session.id)).inspect()).State.Running).toBe(true);
 
@@ -39,5 +39,5 @@ test('a worker that is gone is forgotten with its sessions, and removes what it 
   const next = await stack.client.sessions.create({});
   expect(String((await next.run('echo new')).stdout)).toBe('new\n');
   expect((await workers()).map(({ id }) => id)).not.toContain(gone);
-  expect(await session.refresh()).toMatchObject({ state: 'LOST', reason: 'WORKER_FORGOTTEN' });
+  expect(await session.refresh()).toMatchObject({ state: 'LOST', endReason: 'WORKER_FORGOTTEN' });
 });

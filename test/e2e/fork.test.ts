@@ -296,7 +296,7 @@ describe('a fork whose files are still being copied', () => {
     const { made, copying } = await stoppedCopy({ ttlMs: 20_000 });
     await expect.poll(copying).toEqual([]);
     await expect.poll(() => partsOf(made.id)).toEqual([]);
-    await expect.poll(() => made.refresh()).toMatchObject({ state: 'CLOSED', reason: 'TTL_EXPIRED' });
+    await expect.poll(() => made.refresh()).toMatchObject({ state: 'CLOSED', endReason: 'TTL_EXPIRED' });
   });
 });
 

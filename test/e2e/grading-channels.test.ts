@@ -115,7 +115,7 @@ describe.skipIf(!asRoot)('a session does not learn what a program was given by h
   });
 });
 
-const held = { paused: true, reason: 'GRADING', message: expect.stringContaining('is being graded') };
+const held = { paused: true, pauseReason: 'GRADING', message: expect.stringContaining('is being graded') };
 const awake = { paused: false, reason: '', message: '' };
 const refused = { reason: 'SESSION_NOT_READY', message: expect.stringContaining('paused by its worker') };
 const stands = (session: Session, as: object) =>
@@ -136,7 +136,7 @@ describe('a grading of a sample that asks for it', () => {
     await stands(neighbour, held);
     await expect(neighbour.run('true')).rejects.toMatchObject(refused);
     expect((await stranger.run('true')).exitCode).toBe(0);
-    expect(await pausedBefore.refresh()).toMatchObject({ paused: true, reason: '' });
+    expect(await pausedBefore.refresh()).toMatchObject({ paused: true, pauseReason: 'CALLER' });
 
     // What is made meanwhile stands still before anybody is told of it.
     await using made = await stack.client.sessions.create({});
@@ -148,7 +148,7 @@ describe('a grading of a sample that asks for it', () => {
     await expect(forked.run('true')).rejects.toMatchObject(refused);
     // The owner's pause and that of the grading do not end each other.
     await made.pause();
-    await stands(made, { paused: true, reason: '' });
+    await stands(made, { paused: true, pauseReason: 'CALLER' });
     await pausedBefore.resume();
     await stands(pausedBefore, held);
 
@@ -157,7 +157,7 @@ describe('a grading of a sample that asks for it', () => {
     await running.stdin.end('heard nothing\n');
     expect(await running.result()).toMatchObject({ reason: 'EXITED', exitCode: 0 });
     expect((await forked.run('true')).exitCode).toBe(0);
-    expect(await made.refresh()).toMatchObject({ paused: true, reason: '' });
+    expect(await made.refresh()).toMatchObject({ paused: true, pauseReason: 'CALLER' });
     await made.resume();
     expect((await made.run('true')).exitCode).toBe(0);
   });

@@ -53,7 +53,7 @@ describe.concurrent('a guest in enemy hands', () => {
     expect(end).toBe('SANDBOX_LOST');
     expect(await ended(session)).toMatchObject({
       state: 'FAILED',
-      reason: 'GUEST_PROTOCOL',
+      endReason: 'GUEST_PROTOCOL',
       message: expect.stringMatching(message),
     });
     const fine = await bystander.run('behave');

@@ -234,7 +234,11 @@ describe('plain curl with Connect JSON', () => {
     const [, found] = await curl('assay.v1.SessionService/GetSession', name, version, ...key());
     expect(found).toEqual(made);
     const [, closed] = await curl('assay.v1.SessionService/CloseSession', name, version, ...key());
-    expect(closed.session).toMatchObject({ sessionId, state: 'SESSION_STATE_CLOSED', reason: 'CLOSED_BY_CALLER' });
+    expect(closed.session).toMatchObject({
+      sessionId,
+      state: 'SESSION_STATE_CLOSED',
+      endReason: 'SESSION_END_REASON_CLOSED_BY_CALLER',
+    });
   });
 
   test('is refused without a key, and told so', async () => {

@@ -147,7 +147,7 @@ describe.concurrent('a session made from a sample', () => {
     const making = agent.sessions.create({ sample: { dataset: 'examples', id: 'broken' } });
     await expect(making).rejects.toMatchObject({ reason: 'IMAGE_BUILD_FAILED', message: inBrief });
     const [ended] = await Array.fromAsync(agent.sessions.list({ states: ['FAILED'] }));
-    expect(ended).toMatchObject({ reason: 'IMAGE_BUILD_FAILED', sample: { id: 'broken' } });
+    expect(ended).toMatchObject({ errorReason: 'IMAGE_BUILD_FAILED', sample: { id: 'broken' } });
   });
 
   test('says that its image is being built, and can be closed meanwhile', async () => {

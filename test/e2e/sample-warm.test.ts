@@ -24,7 +24,7 @@ test('sessions of a sample wait in the warm pool once its image is there', async
   try {
     const built = (await Array.fromAsync(stack.client.samples.build(hello))).at(-1);
     expect(built).toMatchObject({ type: 'built', image: `assay/sample:${hex}` });
-    const warm = async () => (await stack.client.server.info()).workers[0]?.warm;
+    const warm = async () => (await Array.fromAsync(stack.client.workers.list()))[0]?.warmCount;
     await expect.poll(warm, { timeout: 120_000 }).toBe(1);
     await using session = await stack.client.sessions.create({ sample: hello });
     expect(session.info).toMatchObject({ warm: true, sample: hello });

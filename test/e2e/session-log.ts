@@ -42,7 +42,7 @@ export function createReadLog(): ReadLog {
       cursors.push(event.cursor);
       if (event.type === 'state') words.push(`${event.state}${event.paused ? ' paused' : ''}`);
       else if (event.type === 'missing') words.push('missing');
-      else if (event.type === 'verification') words.push(`${event.verificationId} ${event.status}`);
+      else if (event.type === 'verification') words.push(`${event.verificationId} ${event.state}`);
       else if (event.type === 'shell') words.push(`${event.shellId} ${event.change}`);
       else if (event.type === 'gap') {
         const { executionId, stream, startOffset, endOffset } = event;

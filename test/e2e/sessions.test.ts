@@ -93,7 +93,7 @@ describe.concurrent('time', () => {
     expect(Number(expireTime)).toBeGreaterThanOrEqual(before + 1_500);
     expect(Number(expireTime)).toBeLessThanOrEqual(Date.now() + 1_500);
     expect(await execution.result()).toMatchObject({ reason: 'SANDBOX_LOST' });
-    expect(await ended(session)).toMatchObject({ state: 'CLOSED', reason: 'TTL_EXPIRED' });
+    expect(await ended(session)).toMatchObject({ state: 'CLOSED', endReason: 'TTL_EXPIRED' });
     expect(Number(session.info.endTime)).toBeGreaterThanOrEqual(Number(expireTime));
     await expect(session.update({ ttlMs: 60_000 })).rejects.toMatchObject({ reason: 'SESSION_ENDED' });
   });
@@ -104,7 +104,7 @@ describe.concurrent('time', () => {
     await printed(session, execution, 'up');
     await session.update({ idleTimeoutMs: 1_000 });
     expect(await execution.result()).toMatchObject({ reason: 'EXITED', exitCode: 3 });
-    expect(await ended(session)).toMatchObject({ state: 'CLOSED', reason: 'IDLE_TIMEOUT' });
+    expect(await ended(session)).toMatchObject({ state: 'CLOSED', endReason: 'IDLE_TIMEOUT' });
   });
 
   test('of a paused session runs out as well', async () => {
@@ -114,7 +114,7 @@ describe.concurrent('time', () => {
       paused: true,
       idleTimeoutMs: undefined,
     });
-    expect(await ended(session)).toMatchObject({ state: 'CLOSED', reason: 'TTL_EXPIRED', paused: false });
+    expect(await ended(session)).toMatchObject({ state: 'CLOSED', endReason: 'TTL_EXPIRED', paused: false });
   });
 
   test('goes on in a session that is paused in the engine and for nobody', async () => {
@@ -185,7 +185,8 @@ describe.concurrent('an image', () => {
     const session = await stack.client.sessions.get(error.metadata.session_id);
     expect(session.info).toMatchObject({
       state: 'FAILED',
-      reason: 'IMAGE_NOT_FOUND',
+      endReason: 'CREATE_FAILED',
+      errorReason: 'IMAGE_NOT_FOUND',
       image,
       labels: { of: 'missing' },
     });
@@ -234,7 +235,7 @@ describe('the end', () => {
     const session = await create();
     const execution = await running(session);
     const [closed, again] = await Promise.all([session.close(), session.close()]);
-    expect(closed).toMatchObject({ state: 'CLOSED', reason: 'CLOSED_BY_CALLER' });
+    expect(closed).toMatchObject({ state: 'CLOSED', endReason: 'CLOSED_BY_CALLER' });
     expect(again).toEqual(closed);
     expect(await session.close()).toEqual(closed);
     expect(await execution.result()).toMatchObject({ reason: 'SANDBOX_LOST', exitCode: undefined, stdoutBytes: 3 });
@@ -250,7 +251,7 @@ describe('the end', () => {
     const execution = await running(session);
     await (await engine.containerOf(session.id)).kill();
     expect(await execution.result()).toMatchObject({ reason: 'SANDBOX_LOST', exitCode: undefined });
-    expect(await ended(session)).toMatchObject({ state: 'FAILED', reason: 'SANDBOX_LOST' });
+    expect(await ended(session)).toMatchObject({ state: 'FAILED', endReason: 'SANDBOX_LOST' });
     expect((await session.close()).state).toBe('FAILED');
     expect(String((await neighbour.run('echo fine')).stdout)).toBe('fine\n');
   });

@@ -41,7 +41,7 @@ describe('opening a shell', () => {
     expect(await text(shell, 'echo $ZSH_VERSION | cut -d. -f1; echo $MINE $FROM_SESSION; pwd')).toBe(
       '5\nm yes\n/usr\n',
     );
-    expect(shell.info).toMatchObject({ state: 'OPEN', program: ['zsh'], cwd: '/usr', timesOpened: 1 });
+    expect(shell.info).toMatchObject({ state: 'OPEN', program: ['zsh'], cwd: '/usr', openCount: 1 });
   });
 
   test('without a program is bash, where source works', async () => {
@@ -49,21 +49,15 @@ describe('opening a shell', () => {
     expect(await text(shell, 'echo $0; source /dev/null && echo sourced')).toMatch(/bash\nsourced\n$/);
   });
 
-  test('with the same request id again returns the same shell', async () => {
-    await using first = await session.openShell({ requestId: 'once', env: { A: '1' } });
-    const second = await session.openShell({ requestId: 'once', env: { A: '1' } });
-    expect(second.id).toBe(first.id);
-    await expect(session.openShell({ requestId: 'once', env: { A: '2' } })).rejects.toMatchObject({
-      reason: 'REQUEST_ID_REUSED',
-    });
-  });
-
   test('takes an id of the caller, which names one shell for ever', async () => {
-    const shell = await session.openShell({ id: 'mine' });
+    const shell = await session.openShell({ id: 'mine', env: { A: '1' } });
     expect(shell.id).toBe('mine');
-    await expect(session.openShell({ id: 'mine' })).rejects.toMatchObject({ reason: 'SHELL_ID_REUSED' });
+    const again = await session.openShell({ id: 'mine', env: { A: '1' } });
+    expect(again.info).toMatchObject({ id: 'mine', state: 'OPEN', openCount: 1 });
+    const other = session.openShell({ id: 'mine', env: { A: '2' } });
+    await expect(other).rejects.toMatchObject({ reason: 'SHELL_ID_REUSED' });
     await shell.close();
-    await expect(session.openShell({ id: 'mine' })).rejects.toMatchObject({ reason: 'SHELL_ID_REUSED' });
+    expect((await session.openShell({ id: 'mine', env: { A: '1' } })).info).toMatchObject({ state: 'CLOSED' });
   });
 
   test('that cannot be done says why, and leaves its id free', async () => {
@@ -114,7 +108,7 @@ describe('opening a shell', () => {
       ['one', 'CLOSED'],
       ['two', 'OPEN'],
     ]);
-    expect((await fresh.shell('two')).info).toMatchObject({ id: two.id, queuedExecutions: 0 });
+    expect((await fresh.shell('two')).info).toMatchObject({ id: two.id, queuedExecutionCount: 0 });
     await expect(fresh.shell('three')).rejects.toMatchObject({ reason: 'SHELL_NOT_FOUND' });
     await fresh.close();
   });
@@ -158,7 +152,7 @@ describe('commands of one shell', () => {
       queued.push(shell.execute(`echo ${index + 1} >>${gate}.order`, { id }));
       await inState(id, 'QUEUED');
     }
-    expect(await shell.refresh()).toMatchObject({ runningExecutionId: first.id, queuedExecutions: 8 });
+    expect(await shell.refresh()).toMatchObject({ runningExecutionId: first.id, queuedExecutionCount: 8 });
     expect(await text(other, 'echo beside')).toBe('beside\n');
     expect(String((await session.run(`touch ${gate}; echo direct`)).stdout)).toBe('direct\n');
     await Promise.all(queued.map((execution) => execution.result()));
@@ -263,7 +257,7 @@ describe.concurrent('a timeout', () => {
     expect(stuck.result).toMatchObject({ shellEnded: true, message: expect.stringContaining('opened again') });
     const next = await shell.run('echo "[$kept]"');
     expect([String(next.stdout), next.result.shellReopened]).toEqual(['[]\n', true]);
-    expect((await shell.refresh()).timesOpened).toBe(2);
+    expect((await shell.refresh()).openCount).toBe(2);
   });
 
   test('stands still while the session is paused', async () => {
@@ -331,7 +325,7 @@ describe('closing a shell', () => {
     await printed(session, running, 'up');
     const waiting = shell.execute('echo never');
     await inState(waiting.id, 'QUEUED');
-    expect(await shell.close()).toMatchObject({ state: 'CLOSED', queuedExecutions: 0 });
+    expect(await shell.close()).toMatchObject({ state: 'CLOSED', queuedExecutionCount: 0 });
     expect(await running.result()).toMatchObject({ reason: 'CANCELLED', shellEnded: true });
     expect(await waiting.result()).toMatchObject({
       reason: 'CANCELLED',
@@ -370,7 +364,7 @@ describe('a shell whose opening fails later', () => {
 describe('kill -9 of the worker', () => {
   test('loses no command that runs or waits, keeps their order and the state of the shell', async () => {
     const fresh = await stack.client.sessions.create({});
-    const shell = await fresh.openShell({ requestId: 'before-the-kill' });
+    const shell = await fresh.openShell({ id: 'before-the-kill' });
     await shell.run('state=kept; log() { echo $1 >>/tmp/log; }; cd /usr');
     const first = shell.execute('log 0; echo up; until [ -e /tmp/go ]; do sleep 0.02; done; echo end');
     await printed(fresh, first, 'up');
@@ -383,7 +377,7 @@ describe('kill -9 of the worker', () => {
       await stack.replace('worker');
       await inState('w-10', 'QUEUED', fresh);
     }
-    expect((await fresh.openShell({ requestId: 'before-the-kill' })).id).toBe(shell.id);
+    expect((await fresh.openShell({ id: 'before-the-kill' })).id).toBe(shell.id);
     await fresh.run('touch /tmp/go');
     expect((await first.result()).reason).toBe('EXITED');
     for (const [index, execution] of queued.entries()) {

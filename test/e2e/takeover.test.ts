@@ -45,7 +45,7 @@ test('a worker whose id was taken over removes its sandboxes, and leaves their r
   const running = session.execute('echo on; sleep 1000');
   await printed(session, running, 'on');
   const written = await statesOf(session.id);
-  const { workers } = await stack.client.server.info();
+  const workers = await Array.fromAsync(stack.client.workers.list());
   const newer = await register({
     ...{ store: createNatsWorkerStore(broker), workerId: workers[0]?.id ?? '', address: '127.0.0.1:1', capacity: 1 },
     ...{ capabilities: [], load: () => 0, warm: { size: 0, capacity: 0 }, log: pino({ enabled: false }) },

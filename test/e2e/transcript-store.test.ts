@@ -59,7 +59,7 @@ describe.concurrent('the archive', () => {
     await eventually(() => expect(said('a transcript must wait')).toBe(true));
     running.stack.start('nats');
     await eventually(async () => expect((await session.refresh()).transcript).toBe('STORED'));
-    expect(session.info).toMatchObject({ state: 'CLOSED', reason: 'IDLE_TIMEOUT', transcriptMessage: '' });
+    expect(session.info).toMatchObject({ state: 'CLOSED', endReason: 'IDLE_TIMEOUT', transcriptMessage: '' });
     for (const log of [await followed, await readAll(session.follow())]) {
       expect(String(log.data('kept', 'stdout'))).toBe('kept\n');
       expect(log.words.at(-1)).toBe('CLOSED');

@@ -5,7 +5,7 @@ import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Client, Session, VerificationInfo } from '../../clients/typescript/index.ts';
 import { EventSchema } from '../../gen/assay/events/v1/events_pb.js';
-import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { freePort } from '../../scripts/stack/port.mjs';
 import { getPage } from '../http-page.ts';
 import { runDirectory } from '../run.ts';
@@ -14,7 +14,7 @@ import { startTestStack, type TestStack } from './stack.ts';
 const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
 const hidden = ['the last number is part of the sum', 'a range of one number is that number'];
 const fix = "sed -i 's/range(low, high))/range(low, high + 1))/' ranges.py";
-const terminal = ['completed', 'error', 'cancelled'];
+const terminal = ['COMPLETED', 'ERROR', 'CANCELLED'];
 let datasets: string;
 let stack: TestStack;
 let agent: Client;
@@ -45,10 +45,10 @@ afterAll(async () => {
 const open = (id = 'hello-fix'): Promise<Session> =>
   stack.client.sessions.create({ sample: { dataset: 'examples', id } });
 
-async function until(id: string, ...statuses: string[]): Promise<VerificationInfo> {
+async function until(id: string, ...states: string[]): Promise<VerificationInfo> {
   for await (const info of stack.client.verifications.watch(id)) {
-    if (statuses.includes(info.status)) return info;
-    if (terminal.includes(info.status)) throw new Error(`${id} is ${info.status}: ${info.result?.reason}`);
+    if (states.includes(info.state)) return info;
+    if (terminal.includes(info.state)) throw new Error(`${id} is ${info.state}: ${info.result?.reason}`);
   }
   throw new Error('the watch ended');
 }
@@ -59,38 +59,42 @@ describe('a verification', () => {
     const first = await session.verify();
     expect(first.result).toMatchObject({
       verdict: 'FAILED',
-      isSuccess: false,
-      failures: hidden,
+      failedTests: hidden,
       trainable: true,
       reward: 0,
     });
     expect(first.result?.reason).toContain(hidden[0]);
-    expect(first).toMatchObject({ status: 'completed', attempts: 1, assurance: 'ISOLATED', submission: { files: 0 } });
+    expect(first).toMatchObject({
+      state: 'COMPLETED',
+      attemptCount: 1,
+      assurance: 'ISOLATED',
+      submission: { fileCount: 0 },
+    });
     await session.run(fix);
     const second = await session.verify();
     expect(second.result).toMatchObject({
       verdict: 'PASSED',
-      total: 5,
-      passed: 5,
-      failed: 0,
-      skipped: 0,
+      testCount: 5,
+      passedCount: 5,
+      failedCount: 0,
+      skippedCount: 0,
       reused: false,
       reward: 1,
     });
-    expect(second.result?.passes).toHaveLength(5);
-    expect(second.result?.tests.map(({ role }) => role).toSorted()[0]).toBe('fail_to_pass');
-    expect(second.result?.phases.length).toBeGreaterThan(0);
-    expect(second.result?.tool).toBe('junit');
+    expect(second.result?.passedTests).toHaveLength(5);
+    expect(second.result?.tests.map(({ role }) => role).toSorted()[0]).toBe('FAIL_TO_PASS');
+    expect(second.result?.steps.length).toBeGreaterThan(0);
+    expect(second.result?.reportFormats).toEqual(['JUNIT']);
     expect(second.digests.submission).toMatch(/^sha256:[0-9a-f]{64}$/);
-    expect(second.submission).toMatchObject({ files: 1 });
+    expect(second.submission).toMatchObject({ fileCount: 1 });
     const third = await session.verify();
-    expect(third).toMatchObject({ status: 'completed', reusedFrom: second.id, attempts: 0 });
-    expect(third.result).toMatchObject({ verdict: 'PASSED', reused: true, passes: second.result?.passes });
+    expect(third).toMatchObject({ state: 'COMPLETED', reusedFrom: second.id, attemptCount: 0 });
+    expect(third.result).toMatchObject({ verdict: 'PASSED', reused: true, passedTests: second.result?.passedTests });
     const forced = await session.verify({ force: true });
-    expect(forced).toMatchObject({ reusedFrom: '', attempts: 1, result: { verdict: 'PASSED', reused: false } });
+    expect(forced).toMatchObject({ reusedFrom: '', attemptCount: 1, result: { verdict: 'PASSED', reused: false } });
     const listed = await Array.fromAsync(stack.client.verifications.list({ sessionId: session.id }));
     expect(listed.map(({ id }) => id)).toEqual([forced.id, third.id, second.id, first.id]);
-    expect(listed[0]?.result).toMatchObject({ passed: 5, passes: [], tests: [] });
+    expect(listed[0]?.result).toMatchObject({ passedCount: 5, passedTests: [], tests: [] });
   });
 
   test('of a session that was closed is graded, and graded again', async () => {
@@ -110,7 +114,7 @@ describe('a verification', () => {
   test('tells an agent the verdict and the counts, and no name of a hidden test', async () => {
     const session = await agent.sessions.create({ sample: { dataset: 'examples', id: 'hello-fix' } });
     const info = await session.verify();
-    expect(info.result).toMatchObject({ verdict: 'FAILED', total: 5, passed: 3, failures: [], tests: [] });
+    expect(info.result).toMatchObject({ verdict: 'FAILED', testCount: 5, passedCount: 3, failedTests: [], tests: [] });
     expect(info.result?.stdout.length).toBe(0);
     const said = JSON.stringify(info);
     for (const name of hidden) expect(said).not.toContain(name);
@@ -119,38 +123,38 @@ describe('a verification', () => {
     const closing = session.close();
     for await (const event of session.follow()) if (event.type === 'verification') events.push(event);
     await closing;
-    expect(events.map(({ status }) => status)).toContain('completed');
-    expect(events.at(-1)).toMatchObject({ verificationId: info.id, verdict: 'FAILED', passed: 3, total: 5 });
+    expect(events.map(({ state }) => state)).toContain('COMPLETED');
+    expect(events.at(-1)).toMatchObject({ verificationId: info.id, verdict: 'FAILED', passedCount: 3, testCount: 5 });
   });
 
   test('is cancelled while it runs, and leaves nothing behind', async () => {
     await using session = await open('slow');
     const started = await stack.client.verifications.start(session.id);
-    await until(started.id, 'running');
+    await until(started.id, 'RUNNING');
     const asked = await stack.client.verifications.cancel(started.id);
     expect(asked.cancelRequested).toBe(true);
     const ended = await stack.client.verifications.ended(started.id);
-    expect(ended).toMatchObject({ status: 'cancelled', result: undefined });
-    expect((await stack.client.verifications.cancel(started.id)).status).toBe('cancelled');
+    expect(ended).toMatchObject({ state: 'CANCELLED', result: undefined });
+    expect((await stack.client.verifications.cancel(started.id)).state).toBe('CANCELLED');
   });
 
   test('that ends after its session is told by whoever follows that, once and in its place', async () => {
     const session = await open('slow');
     const { verifications } = stack.client;
     const { id: verificationId } = await verifications.start(session.id);
-    await until(verificationId, 'running');
+    await until(verificationId, 'RUNNING');
     await session.close();
     const told = async (options = {}) =>
       (await Array.fromAsync(session.follow(options))).filter(
         ({ type }) => type === 'verification' || type === 'state',
       );
     const before = await told();
-    for (const event of before) if (event.type === 'verification') expect(terminal).not.toContain(event.status);
+    for (const event of before) if (event.type === 'verification') expect(terminal).not.toContain(event.state);
     await verifications.cancel(verificationId);
     await verifications.ended(verificationId);
     const after = await told();
     expect(after.slice(0, -2)).toEqual(before.slice(0, -1));
-    expect(after.slice(-2)).toMatchObject([{ verificationId, status: 'cancelled' }, { state: 'CLOSED' }]);
+    expect(after.slice(-2)).toMatchObject([{ verificationId, state: 'CANCELLED' }, { state: 'CLOSED' }]);
     for (const at of [-3, -2, -1]) {
       expect(await told({ cursor: after.at(at)?.cursor })).toEqual(after.slice(after.length + at + 1));
     }
@@ -163,11 +167,11 @@ describe('a verification', () => {
       await verifications.start(session.id, { force: true }),
       await verifications.start(session.id, { force: true }),
     ];
-    for (const { id } of running) await until(id, 'running');
+    for (const { id } of running) await until(id, 'RUNNING');
     const waiting = await verifications.start(session.id, { force: true });
-    expect((await verifications.cancel(waiting.id)).status).toBe('cancelled');
+    expect((await verifications.cancel(waiting.id)).state).toBe('CANCELLED');
     for (const { id } of running) await verifications.cancel(id);
-    for (const { id } of running) expect((await verifications.ended(id)).status).toBe('cancelled');
+    for (const { id } of running) expect((await verifications.ended(id)).state).toBe('CANCELLED');
   });
 
   test('does not stop the agent, nor do its later changes reach it', async () => {
@@ -199,7 +203,7 @@ describe('a verification', () => {
 
   test('is counted', async () => {
     const { text } = await getPage(`http://${metricsAddress}/metrics`);
-    expect(text).toMatch(/^assay_verifications\{status="completed"\} [1-9]/m);
+    expect(text).toMatch(/^assay_verifications\{state="COMPLETED"\} [1-9]/m);
   });
 
   test('of something that cannot be submitted says so, without grading', async () => {
@@ -207,8 +211,8 @@ describe('a verification', () => {
     await session.run('mkfifo pipe');
     const info = await session.verify();
     expect(info).toMatchObject({
-      status: 'completed',
-      attempts: 0,
+      state: 'COMPLETED',
+      attemptCount: 0,
       result: { verdict: 'INVALID_SUBMISSION', trainable: true },
     });
     expect(info.result?.reason).toContain('pipe');
@@ -240,14 +244,14 @@ describe('events', () => {
   });
   afterAll(() => nc.close());
 
-  test('tell whoever may only read of every status', async () => {
+  test('tell whoever may only read of every state', async () => {
     const told = new Map<string, string[]>();
     const heard = nc.subscribe('assay.events.*.verification.*', {
       callback: (_, message) => {
         const { event } = fromBinary(EventSchema, message.data);
         if (event.case !== 'verificationChanged') return;
-        const { verificationId = '', status = 0 } = event.value.verification ?? {};
-        told.set(verificationId, [...(told.get(verificationId) ?? []), VerificationStatus[status] ?? '']);
+        const { verificationId = '', state = 0 } = event.value.verification ?? {};
+        told.set(verificationId, [...(told.get(verificationId) ?? []), VerificationState[state] ?? '']);
         for (const name of hidden) expect(Buffer.from(message.data).includes(name)).toBe(false);
       },
     });

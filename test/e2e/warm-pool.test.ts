@@ -42,7 +42,7 @@ async function full(): Promise<void> {
   await expect.poll(async () => (await metrics.scrape()).get('warm_pool_sandboxes'), poll).toBe(size);
 }
 
-const told = async () => (await stack.client.server.info()).workers[0]?.warm;
+const told = async () => (await Array.fromAsync(stack.client.workers.list()))[0]?.warmCount;
 const slots = () => readdirSync(join(stack.stack.dataDir, 'worker', 's'));
 const text = async (session: Session, command: string) => String((await session.run(command)).stdout);
 
@@ -197,7 +197,7 @@ describe.concurrent('a worker that is told to stop', () => {
     const label = [`dev.assay.installation=${other.stack.installation}`];
     const left = () => docker.listContainers({ all: true, filters: { label } });
     try {
-      await eventually(async () => expect((await other.client.server.info()).workers[0]?.warm).toBe(1));
+      await eventually(async () => expect((await Array.fromAsync(other.client.workers.list()))[0]?.warmCount).toBe(1));
       expect(await left()).toHaveLength(1);
       await other.stack.halt('worker', 'SIGTERM');
       expect(await left()).toEqual([]);

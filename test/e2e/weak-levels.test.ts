@@ -105,8 +105,8 @@ describe.concurrent('FORK', () => {
     await session.run('echo yes > ~/installed');
     const passed = await session.verify();
     expect(passed.result).toMatchObject({ verdict: 'PASSED', assurance: 'FORK', reused: false });
-    expect(passed.result?.roles).toEqual([{ role: 'fail_to_pass', assurance: 'FORK' }]);
-    expect(passed.submission.files).toBe(0);
+    expect(passed.result?.roles).toEqual([{ role: 'FAIL_TO_PASS', assurance: 'FORK' }]);
+    expect(passed.submission.fileCount).toBe(0);
     expect(passed.digests.fileSystem).toMatch(/^sha256:/);
     // Known again, until anything at all changes.
     expect((await session.verify()).reusedFrom).toBe(passed.id);
@@ -131,11 +131,11 @@ describe.concurrent('SHARED', () => {
     await session.run(server);
     const passed = await session.verify();
     expect(passed.result).toMatchObject({ verdict: 'PASSED', assurance: 'SHARED', trainable: true });
-    expect(passed.result?.roles).toEqual([{ role: 'fail_to_pass', assurance: 'SHARED' }]);
+    expect(passed.result?.roles).toEqual([{ role: 'FAIL_TO_PASS', assurance: 'SHARED' }]);
     await nothingLeft(session);
     expect(await said(session, ask)).toBe('alive');
     const second = await session.verify();
-    expect(second).toMatchObject({ reusedFrom: '', attempts: 1, digests: passed.digests });
+    expect(second).toMatchObject({ reusedFrom: '', attemptCount: 1, digests: passed.digests });
     await expect(stack.client.verifications.regrade(passed.id)).rejects.toMatchObject({ reason: 'GRADED_IN_PLACE' });
     const strong = stack.client.verifications.start(session.id, { requiredAssurance: 'FORK' });
     await expect(strong).rejects.toMatchObject({ reason: 'ASSURANCE_NOT_REACHED' });
@@ -179,7 +179,7 @@ describe.concurrent('SHARED', () => {
     await fork.close();
     await session.run('sleep 1234 > /dev/null 2>&1 &');
     await stack.client.verifications.cancel(started.id);
-    expect(await ended(started.id)).toMatchObject({ status: 'cancelled', result: undefined });
+    expect(await ended(started.id)).toMatchObject({ state: 'CANCELLED', result: undefined });
     await nothingLeft(session);
     expect(await said(session, 'ps -eo args')).toContain('sleep 1234');
   });
@@ -203,7 +203,7 @@ describe.concurrent('SHARED', () => {
     await session.resume();
     await session.run('touch /workspace/go');
     for (const { id } of both) {
-      expect(await ended(id)).toMatchObject({ status: 'completed', attempts: 1, result: { verdict: 'PASSED' } });
+      expect(await ended(id)).toMatchObject({ state: 'COMPLETED', attemptCount: 1, result: { verdict: 'PASSED' } });
     }
     await nothingLeft(session);
   });
@@ -215,10 +215,10 @@ describe.concurrent('SHARED', () => {
     for (let made = 0; made <= slots; made += 1) waiting.push(await stack.client.verifications.start(session.id));
     await using other = await open('confined');
     expect((await other.verify()).result).toMatchObject({ verdict: 'PASSED' });
-    for (const { id } of waiting) expect(await stack.client.verifications.get(id)).toMatchObject({ status: 'pending' });
+    for (const { id } of waiting) expect(await stack.client.verifications.get(id)).toMatchObject({ state: 'PENDING' });
     await session.resume();
     for (const { id } of waiting) {
-      expect(await ended(id)).toMatchObject({ status: 'completed', attempts: 1, result: { verdict: 'PASSED' } });
+      expect(await ended(id)).toMatchObject({ state: 'COMPLETED', attemptCount: 1, result: { verdict: 'PASSED' } });
     }
   });
 
@@ -228,15 +228,15 @@ describe.concurrent('SHARED', () => {
     await running(session);
     await session.pause();
     await eventually(async () => {
-      const { status, message } = await stack.client.verifications.get(started.id);
-      expect({ status, message }).toEqual({
-        status: 'pending',
+      const { state, message } = await stack.client.verifications.get(started.id);
+      expect({ state, message }).toEqual({
+        state: 'PENDING',
         message: expect.stringContaining('was paused for more'),
       });
     });
     await session.resume();
     await session.run('touch /workspace/go');
-    expect(await ended(started.id)).toMatchObject({ attempts: 2, result: { verdict: 'PASSED' } });
+    expect(await ended(started.id)).toMatchObject({ attemptCount: 2, result: { verdict: 'PASSED' } });
     await nothingLeft(session);
   });
 
@@ -246,7 +246,7 @@ describe.concurrent('SHARED', () => {
     await running(session);
     await session.close();
     const info = await ended(started.id);
-    expect(info).toMatchObject({ status: 'error', attempts: 1 });
+    expect(info).toMatchObject({ state: 'ERROR', attemptCount: 1 });
     expect(info.result).toMatchObject({ verdict: 'INFRA_ERROR', trainable: false });
     expect(info.result?.reason).toContain('ended before its tests at SHARED');
   });
@@ -275,8 +275,8 @@ describe.concurrent('a sample with runs at several levels', () => {
     const { result } = await session.verify();
     expect(result).toMatchObject({ verdict: 'PASSED', assurance: 'SHARED' });
     expect(result?.roles).toEqual([
-      { role: 'fail_to_pass', assurance: 'ISOLATED' },
-      { role: 'pass_to_pass', assurance: 'SHARED' },
+      { role: 'FAIL_TO_PASS', assurance: 'ISOLATED' },
+      { role: 'PASS_TO_PASS', assurance: 'SHARED' },
     ]);
     await nothingLeft(session);
   });
@@ -305,7 +305,7 @@ describe('SHARED on a worker that dies', () => {
     await stack.replace('worker');
     await session.run('touch /workspace/go');
     const info = await ended(started.id);
-    expect(info).toMatchObject({ status: 'completed', attempts: 2, result: { verdict: 'PASSED' } });
+    expect(info).toMatchObject({ state: 'COMPLETED', attemptCount: 2, result: { verdict: 'PASSED' } });
     await nothingLeft(session);
   });
 
@@ -316,7 +316,7 @@ describe('SHARED on a worker that dies', () => {
     await stack.stack.halt('worker', 'SIGKILL');
     await stack.client.verifications.cancel(started.id);
     stack.stack.start('worker');
-    expect(await ended(started.id)).toMatchObject({ status: 'cancelled' });
+    expect(await ended(started.id)).toMatchObject({ state: 'CANCELLED' });
     await nothingLeft(session);
   });
 });

@@ -55,14 +55,14 @@ async function askForSession(workerId: string, sessionId: string): Promise<unkno
 test('a worker that closes its sessions to stop makes no new one meanwhile', async () => {
   const late = typeid('ses').toString();
   const session = await stack.client.sessions.create({});
-  const { workers } = await stack.client.server.info();
+  const workers = await Array.fromAsync(stack.client.workers.list());
   await closeGate();
   const halted = stack.stack.halt('worker', 'SIGTERM');
   await expect.poll(async () => (await session.refresh()).state).toBe('CLOSING');
   await expect(askForSession(workers[0]?.id ?? '', late)).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
   engine.open();
   await halted;
-  expect(await session.refresh()).toMatchObject({ state: 'CLOSED', reason: 'WORKER_STOPPED' });
+  expect(await session.refresh()).toMatchObject({ state: 'CLOSED', endReason: 'WORKER_STOPPED' });
   await expect(createEngineProbe().containerOf(late)).rejects.toThrow('has no container');
 });
 

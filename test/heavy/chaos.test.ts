@@ -63,7 +63,7 @@ test(`${executions} executions survive cut connections and ${killsWanted} kills,
   })();
   await Promise.all([...lanes, killing]);
   expect(await numbersRun(session)).toEqual(Array.from({ length: executions }, (_, number) => number));
-  for (const shell of shells) expect((await shell.refresh()).timesOpened).toBe(1);
+  for (const shell of shells) expect((await shell.refresh()).openCount).toBe(1);
   await session.close();
   client.close();
 });

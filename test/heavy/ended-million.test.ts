@@ -7,7 +7,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { typeid } from 'typeid-js';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type SessionRecord, SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { SessionState, TranscriptState } from '../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, SessionState, TranscriptState } from '../../gen/assay/v1/session_pb.js';
 import { type Broker, connectBroker, readBrokerAuth } from '../../services/shared/store/broker.ts';
 import { endedStream } from '../../services/shared/store/bucket-spec.ts';
 import { archiveBytes, createNatsSessionArchive } from '../../services/shared/store/nats-session-archive.ts';
@@ -65,7 +65,7 @@ function endedRecord(at: number, project: string): SessionRecord {
       endTime: timestampFromMs(createMs + 60_000),
       workerId: 'worker-of-the-past',
       limits: { cpus: 1, memoryBytes: 536_870_912n, diskBytes: 1_073_741_824n, pids: 512 },
-      reason: 'CLOSED_BY_CALLER',
+      endReason: SessionEndReason.CLOSED_BY_CALLER,
       message: 'CloseSession was called',
       transcriptState: TranscriptState.STORED,
     },

@@ -5,7 +5,7 @@ import { typeid } from 'typeid-js';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Session } from '../../clients/typescript/index.ts';
 import { type SessionRecord, SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { SessionState, TranscriptState } from '../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, SessionState, TranscriptState } from '../../gen/assay/v1/session_pb.js';
 import { connectBroker, readBrokerAuth } from '../../services/shared/store/broker.ts';
 import { createNatsSessionArchive } from '../../services/shared/store/nats-session-archive.ts';
 import { createConnection } from '../e2e/raw-client.ts';
@@ -58,7 +58,7 @@ function endedRecord(at: number, startMs: number): SessionRecord {
       endTime: timestampFromMs(startMs + at + 60_000),
       workerId: 'worker-of-the-past',
       limits: { cpus: 1, memoryBytes: 536_870_912n, diskBytes: 1_073_741_824n, pids: 512 },
-      reason: 'CLOSED_BY_CALLER',
+      endReason: SessionEndReason.CLOSED_BY_CALLER,
       message: 'CloseSession was called',
       transcriptState: TranscriptState.STORED,
     },

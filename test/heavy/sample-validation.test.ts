@@ -58,23 +58,25 @@ describe('validating a sample', () => {
   test('grades nothing, the solution, and the solution with tests of its own, each so often', slow, async () => {
     const events = await validate('hello-fix', 2);
     const gradings = events.filter((event) => event.type === 'grading');
-    expect(gradings.map(({ candidate, attempt, verdict }) => `${candidate} ${attempt} ${verdict}`)).toEqual([
-      'empty 1 FAILED',
-      'empty 2 FAILED',
-      'oracle 1 PASSED',
-      'oracle 2 PASSED',
-      'honest 1 PASSED',
-      'honest 2 PASSED',
-      'adversary: planted reports 1 FAILED',
-      'adversary: hooks that end the runner 1 FAILED',
-      'adversary: shadowed modules 1 FAILED',
-      'adversary: programs that say yes 1 FAILED',
+    expect(
+      gradings.map(({ kind, adversary, attempt, verdict }) => [kind, adversary, attempt, verdict].join(' ')),
+    ).toEqual([
+      'EMPTY  1 FAILED',
+      'EMPTY  2 FAILED',
+      'ORACLE  1 PASSED',
+      'ORACLE  2 PASSED',
+      'HONEST  1 PASSED',
+      'HONEST  2 PASSED',
+      'ADVERSARY planted reports 1 FAILED',
+      'ADVERSARY hooks that end the runner 1 FAILED',
+      'ADVERSARY shadowed modules 1 FAILED',
+      'ADVERSARY programs that say yes 1 FAILED',
     ]);
-    expect(gradings[0]?.failures.toSorted()).toEqual([
+    expect(gradings[0]?.failedTests.toSorted()).toEqual([
       'a range of one number is that number',
       'the last number is part of the sum',
     ]);
-    const outcome = { valid: true, flakeRate: 0, gradings: 10, problems: [], time: expect.any(Date) };
+    const outcome = { valid: true, flakeRate: 0, gradingCount: 10, problems: [], time: expect.any(Date) };
     expect(events.at(-1)).toEqual({ type: 'outcome', ...outcome });
     const name = { dataset: 'examples', id: 'hello-fix' };
     expect((await stack.client.samples.get(name)).validation).toEqual(outcome);
@@ -83,7 +85,7 @@ describe('validating a sample', () => {
 
   test('tells what is wrong with one that cannot be trusted', slow, async () => {
     const outcome = (await validate('wrong', 1)).at(-1);
-    expect(outcome).toMatchObject({ type: 'outcome', valid: false, gradings: 7 });
+    expect(outcome).toMatchObject({ type: 'outcome', valid: false, gradingCount: 7 });
     expect(outcome?.type === 'outcome' && outcome.problems.join('\n')).toMatch(
       /empty: counts include both ends passes before anything was done\noracle: expected PASSED, found FAILED/,
     );

@@ -184,9 +184,9 @@ async function verificationLane(project: string): Promise<void> {
     const session = await onceThereIsRoom(() => clientOf(project).sessions.create({ sample: task }));
     const mended = some(0.5);
     if (mended) expect((await onceThereIsRoom(() => session.run(fix))).exitCode).toBe(0);
-    const { status, result } = await onceThereIsRoom(() => session.verify({ force: true }));
-    expect([number, status, result?.verdict, result?.reason]).toEqual([
-      ...[number, 'completed', mended ? 'PASSED' : 'FAILED'],
+    const { state, result } = await onceThereIsRoom(() => session.verify({ force: true }));
+    expect([number, state, result?.verdict, result?.reason]).toEqual([
+      ...[number, 'COMPLETED', mended ? 'PASSED' : 'FAILED'],
       expect.anything(),
     ]);
     await session.close();

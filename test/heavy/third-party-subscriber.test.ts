@@ -39,7 +39,7 @@ interface Said {
   readonly event: {
     readonly sessionChanged?: { readonly session: { readonly sessionId: string; readonly state: string } };
     readonly verificationChanged?: {
-      readonly verification: { readonly verificationId: string; readonly status: string; readonly result?: object };
+      readonly verification: { readonly verificationId: string; readonly state: string; readonly result?: object };
     };
   };
   readonly errors: readonly string[];
@@ -96,12 +96,12 @@ test('a subscriber in Python reads every event, live and from the stream, and ca
   expect(ready.subject).toMatch(new RegExp(`^assay\\.events\\.[^.]+\\.session\\.${session.id}$`));
   const verdict = await subscriber.hear(
     ({ said, event }) =>
-      said === 'event' && event.verificationChanged?.verification.status === 'VERIFICATION_STATUS_COMPLETED',
+      said === 'event' && event.verificationChanged?.verification.state === 'VERIFICATION_STATE_COMPLETED',
   );
   expect(verdict.subject).toMatch(new RegExp(`^assay\\.events\\.[^.]+\\.verification\\.${graded.id}$`));
   expect(verdict.event.verificationChanged?.verification).toMatchObject({
     verificationId: graded.id,
-    result: { verdict: 'VERDICT_FAILED', total: 5, passed: 3, failed: 2 },
+    result: { verdict: 'VERDICT_FAILED', testCount: 5, passedCount: 3, failedCount: 2 },
   });
   await subscriber.hear(state('CLOSED'));
 

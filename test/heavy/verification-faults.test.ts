@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } fr
 import type { Session, VerificationInfo } from '../../clients/typescript/index.ts';
 import { EventSchema } from '../../gen/assay/events/v1/events_pb.js';
 import { VerificationJobSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { startSecondWorker, stopSecondWorker } from '../e2e/second-worker.ts';
 import { startTestStack, type TestStack } from '../e2e/stack.ts';
 import { runDirectory } from '../run.ts';
@@ -16,14 +16,14 @@ import { runDirectory } from '../run.ts';
 const shipped = new URL('../../datasets/examples/hello-fix', import.meta.url).pathname;
 const fix = "sed -i 's/range(low, high))/range(low, high + 1))/' ranges.py";
 /** What a verification goes through; it is pending before the first. */
-const phases = ['pending', 'image', 'starting', 'preparing', 'running', 'reading'] as const;
+const phases = ['PENDING', 'IMAGE', 'STARTING', 'PREPARING', 'RUNNING', 'READING'] as const;
 /** A job that nobody keeps alive comes again after this. */
 const ackWaitMs = 3_000;
 
 let datasets: string;
 let stack: TestStack;
 let broker: NatsConnection;
-/** Final statuses by verification, as the events tell them, once for each revision of its record. */
+/** Final states by verification, as the events tell them, once for each revision of its record. */
 const finals = new Map<string, Map<bigint, string>>();
 
 beforeAll(async () => {
@@ -60,11 +60,11 @@ async function follow(): Promise<void> {
     callback: (_, { data }) => {
       const { event } = fromBinary(EventSchema, data);
       const told = event.case === 'verificationChanged' ? event.value : undefined;
-      const status = VerificationStatus[told?.verification?.status ?? 0] ?? '';
-      if (told?.verification === undefined || !['COMPLETED', 'ERROR', 'CANCELLED'].includes(status)) return;
+      const state = VerificationState[told?.verification?.state ?? 0] ?? '';
+      if (told?.verification === undefined || !['COMPLETED', 'ERROR', 'CANCELLED'].includes(state)) return;
       const { verificationId } = told.verification;
       const seen = finals.get(verificationId) ?? new Map<bigint, string>();
-      finals.set(verificationId, seen.set(told.revision, status));
+      finals.set(verificationId, seen.set(told.revision, state));
     },
   });
 }
@@ -84,7 +84,7 @@ async function verify(
   const session = await mended();
   const started = await verifications.start(session.id, { force: true });
   await session.close();
-  const order = (info: VerificationInfo): number => phases.findIndex((name) => name === (info.phase || info.status));
+  const order = (info: VerificationInfo): number => phases.findIndex((name) => name === (info.phase ?? info.state));
   let acted = false;
   let last = started;
   for await (const info of verifications.watch(started.id)) {
@@ -101,14 +101,14 @@ async function verify(
  * The record says so, one event said so and none anything else, and no container of it is left. What is told while the
  * broker dies may not reach who listens then.
  */
-async function endedOnce(info: VerificationInfo, status: string, brokerDied = false): Promise<void> {
-  expect(info.status).toBe(status);
+async function endedOnce(info: VerificationInfo, state: string, brokerDied = false): Promise<void> {
+  expect(info.state).toBe(state);
   const again = await stack.client.verifications.get(info.id);
-  expect([again.status, again.result?.verdict]).toEqual([info.status, info.result?.verdict]);
+  expect([again.state, again.result?.verdict]).toEqual([info.state, info.result?.verdict]);
   // A repetition has the same revision.
-  const statuses = (): string[] => [...(finals.get(info.id)?.values() ?? [])];
-  if (brokerDied) expect([[], [status.toUpperCase()]]).toContainEqual(statuses());
-  else await expect.poll(statuses).toEqual([status.toUpperCase()]);
+  const states = (): string[] => [...(finals.get(info.id)?.values() ?? [])];
+  if (brokerDied) expect([[], [state]]).toContainEqual(states());
+  else await expect.poll(states).toEqual([state]);
   await vi.waitFor(async () => expect(await containersOf(info.id)).toEqual([]), { timeout: 20_000, interval: 100 });
 }
 
@@ -119,8 +119,8 @@ async function containersOf(verificationId: string): Promise<string[]> {
 }
 
 async function passedOnce(info: VerificationInfo, brokerDied = false): Promise<void> {
-  expect([info.status, info.result?.verdict, info.result?.reason]).toEqual(['completed', 'PASSED', expect.anything()]);
-  await endedOnce(info, 'completed', brokerDied);
+  expect([info.state, info.result?.verdict, info.result?.reason]).toEqual(['COMPLETED', 'PASSED', expect.anything()]);
+  await endedOnce(info, 'COMPLETED', brokerDied);
 }
 
 async function killAndWait(name: 'nats' | 'worker' | 'sessions'): Promise<void> {
@@ -135,9 +135,9 @@ describe.each(['worker', 'sessions', 'nats'] as const)('a verification survives 
     const info = await verify(phase, () => killAndWait(name));
     await passedOnce(info, name === 'nats');
     // A worker that dies in the midst of it has begun in vain; what is as good as done may be done with.
-    const inVain = name === 'worker' && (phase === 'preparing' || phase === 'running');
-    expect(info.attempts).toBeGreaterThanOrEqual(inVain ? 2 : 1);
-    expect(info.attempts).toBeLessThanOrEqual(name === 'worker' ? 2 : 1);
+    const inVain = name === 'worker' && (phase === 'PREPARING' || phase === 'RUNNING');
+    expect(info.attemptCount).toBeGreaterThanOrEqual(inVain ? 2 : 1);
+    expect(info.attemptCount).toBeLessThanOrEqual(name === 'worker' ? 2 : 1);
   });
 });
 
@@ -145,37 +145,37 @@ describe('a verification is cancelled', () => {
   test.each(phases)('while it is %s', async (phase) => {
     const info = await verify(phase, ({ id }) => stack.client.verifications.cancel(id));
     // It may have ended in the same moment; then it says so and nothing else.
-    if (phase === 'reading' && info.status === 'completed') return passedOnce(info);
+    if (phase === 'READING' && info.state === 'COMPLETED') return passedOnce(info);
     expect(info.result).toBeUndefined();
-    await endedOnce(info, 'cancelled');
+    await endedOnce(info, 'CANCELLED');
   });
 
   test('while its worker is dead', async () => {
-    const info = await verify('running', async ({ id }) => {
+    const info = await verify('RUNNING', async ({ id }) => {
       await stack.stack.halt('worker', 'SIGKILL');
       expect((await stack.client.verifications.cancel(id)).cancelRequested).toBe(true);
       stack.stack.start('worker');
     });
-    await endedOnce(info, 'cancelled');
+    await endedOnce(info, 'CANCELLED');
   });
 });
 
 describe('the queue', () => {
   test('delivers a job ten times more, and it is done once', async () => {
-    const info = await verify('preparing', async ({ id }) => {
+    const info = await verify('PREPARING', async ({ id }) => {
       const project = 'default';
       const job = toBinary(VerificationJobSchema, create(VerificationJobSchema, { project, verificationId: id }));
       for (let copy = 0; copy < 10; copy++) await broker.request(`assay.jobs.${project}.${id}`, job);
     });
     await passedOnce(info);
-    expect(info.attempts).toBe(1);
+    expect(info.attemptCount).toBe(1);
     await vi.waitFor(async () => expect(await jobsLeft()).toBe(0), { timeout: 30_000, interval: 200 });
   });
 
   test('drops what is no job, and goes on', async () => {
     for (const data of ['', 'no protobuf', '\u0000'.repeat(1_000)])
       await broker.request('assay.jobs.default.poison', data);
-    await passedOnce(await verify('pending', () => undefined));
+    await passedOnce(await verify('PENDING', () => undefined));
     await vi.waitFor(async () => expect(await jobsLeft()).toBe(0), { timeout: 30_000, interval: 200 });
   });
 });
@@ -190,11 +190,11 @@ describe('a second worker', () => {
   afterEach(() => stopSecondWorker(second));
 
   test('grades what a worker had begun that is lost for good', async () => {
-    const info = await verify('running', async () => {
+    const info = await verify('RUNNING', async () => {
       await stack.stack.halt('worker', 'SIGKILL');
       second = startSecondWorker(stack, { ASSAY_JOB_ACK_SECONDS: String(ackWaitMs / 1_000) });
     });
-    expect(info.attempts).toBe(2);
+    expect(info.attemptCount).toBe(2);
     const { endTime } = info;
     // What the dead one left on this machine is its own to remove, when it comes back after all.
     stack.stack.start('worker');

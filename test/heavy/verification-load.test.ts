@@ -31,8 +31,8 @@ test('two hundred verifications of two projects all end, side by side, in bounde
     for (let count = 0; count < each; count++) {
       const { id } = await client.verifications.start(session.id, { force: true });
       waiting.push(
-        client.verifications.ended(id).then(({ status, result }) => {
-          expect([status, result?.verdict]).toEqual(['completed', 'FAILED']);
+        client.verifications.ended(id).then(({ state, result }) => {
+          expect([state, result?.verdict]).toEqual(['COMPLETED', 'FAILED']);
           ended.push(projects[index] as string);
         }),
       );

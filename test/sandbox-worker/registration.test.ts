@@ -64,3 +64,26 @@ test('a worker that was forgotten is told so, and nobody registers under its id 
   await expect(registered('wrk-2', () => {})).rejects.toMatchObject({ reason: 'WORKER_FORGOTTEN' });
   expect((await store.get('wrk-2'))?.value).toEqual(forgotten);
 });
+
+test("the operator's wish to drain a worker outlives its renewals and its next life", async () => {
+  const replaced = () => expect.unreachable('nobody else has its id');
+  const drain = async (drained: boolean): Promise<void> => {
+    const { value, revision } = (await store.get('wrk-3')) ?? {};
+    if (value === undefined) throw new Error('no registration');
+    expect(await store.put({ ...value, drained }, revision ?? 0)).toBeDefined();
+  };
+  const first = await registered('wrk-3', replaced);
+  await drain(true);
+  // The first renewal finds that somebody has written, the next one writes.
+  await first.drain();
+  await first.drain();
+  expect((await store.get('wrk-3'))?.value).toMatchObject({ drained: true, draining: true });
+  first.stop();
+  const second = await registered('wrk-3', replaced);
+  expect((await store.get('wrk-3'))?.value).toMatchObject({ drained: true, draining: false, epoch: 2n });
+  await drain(false);
+  await second.drain();
+  await second.drain();
+  expect((await store.get('wrk-3'))?.value).toMatchObject({ drained: false, draining: true });
+  second.stop();
+});

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import { PauseReason, SessionEndReason, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { NetworkMode } from '../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../services/shared/domain-error.ts';
 import { reasonOf } from './reason.ts';
@@ -22,7 +22,7 @@ afterAll(() => service.stop());
 async function drain(other: WorkerDouble): Promise<void> {
   await other.register({ draining: true, capacity: 0 });
   const capacity = async () =>
-    (await api.server.getServerInfo({})).workers.find(({ workerId }) => workerId === other.workerId)?.capacity;
+    (await api.workers.listWorkers({})).workers.find(({ workerId }) => workerId === other.workerId)?.sessionCapacity;
   await expect.poll(capacity).toBe(0);
 }
 
@@ -54,7 +54,8 @@ describe('creating a session', () => {
   test('a full worker is passed over for the next', async () => {
     const other = await service.addWorker({ heartbeatMs: 1_000 });
     await other.register({ capacity: 1_000 });
-    const roomy = async () => (await api.server.getServerInfo({})).workers.some(({ capacity }) => capacity === 1_000);
+    const roomy = async () =>
+      (await api.workers.listWorkers({})).workers.some(({ sessionCapacity }) => sessionCapacity === 1_000);
     await expect.poll(roomy).toBe(true);
     other.calls.createSandbox = () => {
       throw new DomainError('NO_CAPACITY', 'full');
@@ -95,7 +96,7 @@ describe('creating a session', () => {
 
   test('a fork of a session that stands still is not told to stand still for the same reason', async () => {
     const { sessionId = '' } = (await api.sessions.createSession({})).session ?? {};
-    const hold = { reason: 'GRADING', message: 'a sample is being graded' };
+    const hold = { pauseReason: PauseReason.GRADING as const, message: 'a sample is being graded' };
     await worker.advance('default', sessionId, { type: 'paused', ...hold });
     await expect.poll(async () => (await api.sessions.getSession({ sessionId })).session).toMatchObject(hold);
     const good = worker.calls.createSandbox;
@@ -106,7 +107,7 @@ describe('creating a session', () => {
     };
     const { session } = await api.sessions.forkSession({ sessionId });
     if (good) worker.calls.createSandbox = good;
-    const none = { paused: false, reason: '', message: '' };
+    const none = { paused: false, pauseReason: PauseReason.UNSPECIFIED, message: '' };
     expect(await recorded.promise).toMatchObject({ state: SessionState.CREATING, ...none });
     expect(session).toMatchObject({ state: SessionState.READY, ...none });
   });
@@ -116,7 +117,8 @@ describe('creating a session', () => {
     worker.calls.createSandbox = async ({ project, sessionId }) => {
       const failed = {
         type: 'failed',
-        reason: 'IMAGE_NOT_FOUND',
+        endReason: SessionEndReason.CREATE_FAILED,
+        errorReason: 'IMAGE_NOT_FOUND',
         message: 'no image nothing:1',
         atMs: Date.now(),
       } as const;
@@ -163,7 +165,7 @@ describe('creating a session', () => {
     const sessionId = await asked.promise;
     const { session } = await api.sessions.closeSession({ sessionId });
     if (good) worker.calls.createSandbox = good;
-    expect(session).toMatchObject({ state: SessionState.CLOSED, reason: 'CLOSED_BY_CALLER' });
+    expect(session).toMatchObject({ state: SessionState.CLOSED, endReason: SessionEndReason.CLOSED_BY_CALLER });
     expect(reasonOf(await creating)).toBe('SESSION_ENDED');
   });
 

@@ -27,7 +27,7 @@ beforeEach(() => showWorker(worker, { capacity: 100, draining: false }));
 async function showWorker(other: WorkerDouble, change: Parameters<WorkerDouble['register']>[0] = {}): Promise<void> {
   await other.register(change);
   const capacity = async () =>
-    (await api.server.getServerInfo({})).workers.find(({ workerId }) => workerId === other.workerId)?.capacity;
+    (await api.workers.listWorkers({})).workers.find(({ workerId }) => workerId === other.workerId)?.sessionCapacity;
   await expect.poll(capacity).toBe(change.capacity ?? 100);
 }
 

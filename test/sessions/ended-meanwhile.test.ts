@@ -1,7 +1,12 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type SessionRecord, SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { SessionEventSchema, SessionSampleSchema, SessionState } from '../../gen/assay/v1/session_pb.js';
+import {
+  SessionEndReason,
+  SessionEventSchema,
+  SessionSampleSchema,
+  SessionState,
+} from '../../gen/assay/v1/session_pb.js';
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.js';
 import { StatusSchema } from '../../gen/google/rpc/status_pb.js';
 import { createSessionFollower } from '../../services/sessions/transcript/session-follower.ts';
@@ -28,14 +33,18 @@ const ended = { state: 'CLOSED', session_reason: 'TTL_EXPIRED' };
 /** A session whose worker, when it is asked for anything, has just closed it. */
 async function closing(api: Api): Promise<string> {
   const sessionId = (await api.sessions.createSession({})).session?.sessionId ?? '';
-  const sample = create(SessionSampleSchema, { dataset: 'd', sampleId: 's' });
+  const sample = create(SessionSampleSchema, { name: { datasetId: 'd', sampleId: 's' } });
   await service.sessions.update('default', sessionId, (record) =>
     record.session === undefined ? undefined : { ...record, session: { ...record.session, sample } },
   );
   // From here on the service knows of the sample too.
   await api.sessions.getSession({ sessionId });
   const asked = async (): Promise<never> => {
-    await worker.advance('default', sessionId, { type: 'closing', reason: 'TTL_EXPIRED', message: 'it was time' });
+    await worker.advance('default', sessionId, {
+      type: 'closing',
+      endReason: SessionEndReason.TTL_EXPIRED,
+      message: 'it was time',
+    });
     await worker.advance('default', sessionId, { type: 'closed', atMs: Date.now() });
     throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`);
   };

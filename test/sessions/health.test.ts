@@ -3,7 +3,8 @@ import { create } from '@bufbuild/protobuf';
 import { createClient } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
+import { WorkerState } from '../../gen/assay/v1/worker_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../gen/health/v1/health_pb.js';
 import { createNatsObjectBucket } from '../../services/shared/store/nats-object-bucket.ts';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
@@ -72,8 +73,9 @@ test('it is not ready while its only worker advertises an address that leads now
   const sentence = `worker ${worker.workerId} advertised 127.0.0.1:1 but cannot be reached: connect ECONNREFUSED 127.0.0.1:1`;
   expect((await page('/readyz')).text).toBe(`no worker is reachable\n${sentence}\n`);
   expect(JSON.parse((await page('/healthz')).text)).toMatchObject({ ok: false, reachable_workers: 0 });
-  const { server } = clientsOf(service.transport(adminKey));
-  expect((await server.getServerInfo({})).workers).toMatchObject([{ workerId: worker.workerId, reachable: false }]);
+  const { workers } = clientsOf(service.transport(adminKey));
+  const unreachable = { workerId: worker.workerId, state: WorkerState.UNREACHABLE };
+  expect((await workers.listWorkers({})).workers).toMatchObject([unreachable]);
   expect(await service.metrics()).toContain('assay_workers{state="unreachable"} 1');
   await worker.register({ address });
   await expect.poll(ready).toEqual(yes);
@@ -108,7 +110,7 @@ test('it is not ready while a store of records is full', async () => {
     for (let made = 0; made < 1_000; made++) {
       const verification = {
         verificationId: `v-${made}`,
-        status: VerificationStatus.PENDING,
+        state: VerificationState.PENDING,
         message: 'x'.repeat(8_192),
       };
       await store.create(create(VerificationRecordSchema, { project: 'default', verification }));

@@ -267,7 +267,8 @@ test('closing ends streams with SHUTTING_DOWN, tells health watchers and refuses
   await worker.register({ capacity: 10_000 });
   worker.execute = (_request, stream) => stream.event({ case: 'heartbeat', value: {} as never });
   const api = clientsOf(other.transport(adminKey));
-  const roomy = async () => (await api.server.getServerInfo({})).workers.some(({ capacity }) => capacity === 10_000);
+  const roomy = async () =>
+    (await api.workers.listWorkers({})).workers.some(({ sessionCapacity }) => sessionCapacity === 10_000);
   await expect.poll(roomy).toBe(true);
   const sessionId = (await api.sessions.createSession({})).session?.sessionId ?? '';
   const follow = async (protocol: 'grpc' | 'connect', begun: () => void): Promise<unknown> => {

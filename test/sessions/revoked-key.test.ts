@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SessionRecordSchema, VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
 import { Scope } from '../../gen/assay/v1/key_pb.js';
 import { SessionState } from '../../gen/assay/v1/session_pb.js';
-import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
 import { reasonOf } from './reason.ts';
 import { adminKey, clientsOf, type Protocol, type RunningService, runService } from './running-service.ts';
@@ -31,7 +31,7 @@ beforeAll(async () => {
   sessionId = session?.sessionId ?? '';
   const waiting = { sessionId: waitingId, state: SessionState.CREATING, workerId: worker.workerId };
   await service.sessions.create(create(SessionRecordSchema, { project: 'default', session: waiting }));
-  const verification = { verificationId, sessionId, status: VerificationStatus.PENDING };
+  const verification = { verificationId, sessionId, state: VerificationState.PENDING };
   const store = createNatsVerificationStore({ broker: service.broker, onEventLost() {} });
   await store.create(create(VerificationRecordSchema, { project: 'default', verification }));
 });

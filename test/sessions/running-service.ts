@@ -9,6 +9,7 @@ import { SampleService } from '../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../gen/assay/v1/session_pb.js';
 import { VerificationService } from '../../gen/assay/v1/verification_pb.js';
+import { WorkerService } from '../../gen/assay/v1/worker_pb.js';
 import { readSessionsConfig, type SessionsConfig } from '../../services/sessions/config.ts';
 import { type Clock, type SessionsService, startSessions } from '../../services/sessions/service.ts';
 import { createLog, type Logger } from '../../services/shared/log.ts';
@@ -81,9 +82,9 @@ export async function runService(options: RunOptions = {}): Promise<RunningServi
       const workerId = `worker-${doubles.length + 1}`;
       const double = await startWorkerDouble({ workerId, token: workerToken, sessions, workers, ...given });
       doubles.push(double);
-      const { server } = clientsOf(transport(adminKey));
+      const { workers: known } = clientsOf(transport(adminKey));
       const seen = async () =>
-        (await server.getServerInfo({})).workers.some((found) => found.workerId === double.workerId);
+        (await known.listWorkers({ pageSize: 1_000 })).workers.some((found) => found.workerId === double.workerId);
       // A key over its rate is refused; that is none of this.
       await vi.waitUntil(() => seen().catch(() => false), { timeout: 120_000, interval: 20 });
       return double;
@@ -111,6 +112,7 @@ export function clientsOf(transport: Transport) {
     samples: createClient(SampleService, transport),
     verifications: createClient(VerificationService, transport),
     server: createClient(ServerService, transport),
+    workers: createClient(WorkerService, transport),
   };
 }
 

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { SessionRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { SessionState } from '../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { advance } from '../../services/shared/session-state.ts';
 import { getPage } from '../http-page.ts';
 import { reasonOf } from './reason.ts';
@@ -62,7 +62,10 @@ test('closing a session of a silent worker records it and says that it will be c
   expect(reasonOf(error)).toBe('SESSION_UNREACHABLE');
   expect(ConnectError.from(error).rawMessage).toContain('will be closed when it is back');
   const record = await service.sessions.get('default', sessionId);
-  expect(record?.value.session).toMatchObject({ state: SessionState.CLOSING, reason: 'CLOSED_BY_CALLER' });
+  expect(record?.value.session).toMatchObject({
+    state: SessionState.CLOSING,
+    endReason: SessionEndReason.CLOSED_BY_CALLER,
+  });
   await worker.register();
   await expect
     .poll(() => api.sessions.closeSession({ sessionId }).then(({ session }) => session?.state, reasonOf))
@@ -74,7 +77,11 @@ test('closing a session of a silent worker records it and says that it will be c
 test('a session that is CLOSING is closed though whoever closed it died before it told the worker', async () => {
   const sessionId = await made();
   await service.sessions.update('default', sessionId, (record) => {
-    const closing = { type: 'closing', reason: 'CLOSED_BY_CALLER', message: 'CloseSession was called' } as const;
+    const closing = {
+      type: 'closing',
+      endReason: SessionEndReason.CLOSED_BY_CALLER,
+      message: 'CloseSession was called',
+    } as const;
     const session = record.session && advance(record.session, closing);
     return session && { ...create(SessionRecordSchema, record), session };
   });
@@ -100,13 +107,17 @@ test('an update reaches the record and the worker', async () => {
     sessionId,
     ttl: { seconds: 600n, nanos: 0 },
     idleTimeout: { seconds: 60n, nanos: 0 },
-    labels: { labels: { a: 'b' } },
+    labels: { a: 'b' },
   });
   expect(session).toMatchObject({ labels: { a: 'b' }, idleTimeout: { seconds: 60n } });
   expect(worker.heard).toContain('RefreshSandbox');
   const cleared = await api.sessions.updateSession({ sessionId, idleTimeout: { seconds: 0n, nanos: 0 } });
   expect(cleared.session?.idleTimeout).toBeUndefined();
   expect(cleared.session?.labels).toEqual({ a: 'b' });
+  const updateMask = { paths: ['labels'] };
+  const bare = await api.sessions.updateSession({ sessionId, idleTimeout: { seconds: 60n, nanos: 0 }, updateMask });
+  expect(bare.session?.labels).toEqual({});
+  expect(bare.session?.idleTimeout).toBeUndefined();
 });
 
 test('pause and resume pass through the worker', async () => {

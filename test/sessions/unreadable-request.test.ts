@@ -123,7 +123,7 @@ test('a duration that is none is quoted, with the form of one', async () => {
 });
 
 test('a limit that no number holds is quoted as it was given', async () => {
-  const body = Buffer.from('{"limits":{"diskBytes":"18446744073709551615"}}');
+  const body = Buffer.from('{"limits":{"diskBytes":"9223372036854775807"}}');
   const told = await answerTo(unary, { 'content-type': 'application/json' }, body);
-  expect(told).toContain('limits.disk_bytes: found 18446744073709551615 bytes');
+  expect(told).toContain('limits.disk_bytes: found 9223372036854775807 bytes');
 });

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { VerificationRecordSchema } from '../../gen/assay/internal/v1/records_pb.js';
-import { VerificationStatus } from '../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { createNatsVerificationStore } from '../../services/shared/store/nats-verification-store.ts';
 import type { VerificationStore } from '../../services/shared/store/verification-store.ts';
 import { adminKey, clientsOf, type RunningService, runService } from './running-service.ts';
@@ -18,19 +18,19 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-const record = (verificationId: string, status: VerificationStatus, project = 'default') =>
+const record = (verificationId: string, state: VerificationState, project = 'default') =>
   create(VerificationRecordSchema, {
     project,
-    verification: { verificationId, status, message: 'x'.repeat(8_192) },
+    verification: { verificationId, state, message: 'x'.repeat(8_192) },
   });
-const state = async () => (await service.broker.bucket('assay_verifications').status()).streamInfo.state;
+const stored = async () => (await service.broker.bucket('assay_verifications').status()).streamInfo.state;
 
 describe('the store of verifications', () => {
   test('that is full loses the oldest that have ended of the project that has most, and takes others again', async () => {
-    await store.create(record('live', VerificationStatus.PENDING));
-    for (const id of ['m0', 'm1', 'm2']) await store.create(record(id, VerificationStatus.COMPLETED, 'modest'));
+    await store.create(record('live', VerificationState.PENDING));
+    for (const id of ['m0', 'm1', 'm2']) await store.create(record(id, VerificationState.COMPLETED, 'modest'));
     let made = 0;
-    const fill = () => store.create(record(`done-${made}`, VerificationStatus.COMPLETED)).then(() => (made += 1));
+    const fill = () => store.create(record(`done-${made}`, VerificationState.COMPLETED)).then(() => (made += 1));
     await expect(
       (async () => {
         while (made * 8_192 < 2 * maxBytes) await fill();
@@ -38,7 +38,7 @@ describe('the store of verifications', () => {
     ).rejects.toMatchObject({ reason: 'STORE_UNAVAILABLE' });
     // Room is there again once the sweep has made it.
     await expect.poll(() => fill().catch(() => undefined)).toBe(made + 1);
-    await expect.poll(async () => (await state()).bytes).toBeLessThan(maxBytes * (7 / 8));
+    await expect.poll(async () => (await stored()).bytes).toBeLessThan(maxBytes * (7 / 8));
     expect(await store.get('default', 'live')).toBeDefined();
     expect(await store.get('default', 'done-0')).toBeUndefined();
     expect(await store.get('default', `done-${made - 2}`)).toBeDefined();
@@ -55,6 +55,6 @@ describe('the store of verifications', () => {
     // Both anew each time: a sweep may be at it.
     await expect.poll(async () => isDeepStrictEqual(await listed(), await kept())).toBe(true);
     // What told others of the removals goes too.
-    await expect.poll(async () => (await state()).messages - (await kept()).length).toBe(3);
+    await expect.poll(async () => (await stored()).messages - (await kept()).length).toBe(3);
   });
 });

@@ -8,7 +8,7 @@ import {
   Verdict,
   type Verification,
   VerificationResultSchema,
-  VerificationStatus,
+  VerificationState,
 } from '../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../services/shared/domain-error.ts';
 import { readSample } from '../../services/shared/sample/read-sample.ts';
@@ -48,8 +48,8 @@ beforeAll(async () => {
   sessionId = (await api.sessions.createSession({})).session?.sessionId ?? '';
   await service.sessions.update('default', sessionId, (record) => {
     if (record.session === undefined) return undefined;
-    const named = { dataset: 'd', sampleId: 's', version: '1', contentDigest: digest('c') };
-    const sample = create(SessionSampleSchema, named);
+    const name = { datasetId: 'd', sampleId: 's', version: '1' };
+    const sample = create(SessionSampleSchema, { name, contentDigest: digest('c') });
     return { ...record, session: { ...record.session, sample } };
   });
   await recordForgotten();
@@ -61,20 +61,20 @@ beforeEach(() => {
   worker.calls.sealSubmission = () => {
     sealed += 1;
     const digests = { submission, sample: content, verification: digest('d'), image: digest('e') };
-    return { digests, submission: { bytes: 3n, files: 1 }, assurance: Assurance.ISOLATED, violation: '' };
+    return { digests, submission: { sizeBytes: 3n, fileCount: 1 }, assurance: Assurance.ISOLATED, violation: '' };
   };
 });
 
 /** Records that only the service itself can see to, some seconds after they were written. */
 async function recordForgotten(): Promise<void> {
-  const status = VerificationStatus.PENDING;
-  const inPlace = { verificationId: inPlaceId, status, sessionId: 'ses_that_is_gone' };
+  const state = VerificationState.PENDING;
+  const inPlace = { verificationId: inPlaceId, state, sessionId: 'ses_that_is_gone' };
   const claimed = { inPlaceWorkerId: 'wrk-gone', claim: 'of the dead' };
-  const records = [{ verification: inPlace, ...claimed }, { verification: { verificationId: joblessId, status } }];
+  const records = [{ verification: inPlace, ...claimed }, { verification: { verificationId: joblessId, state } }];
   for (const each of records) await store.create(create(VerificationRecordSchema, { project: 'other', ...each }));
   const bucket = createRecordBucket(service.broker, 'assay_verifications', VerificationRecordSchema);
   for (const [index, verificationId] of ended.entries()) {
-    const verification = { verificationId, status: VerificationStatus.COMPLETED };
+    const verification = { verificationId, state: VerificationState.COMPLETED };
     const claim = index === 1 ? 'of a worker' : '';
     const record = create(VerificationRecordSchema, { project: 'other', verification, claim });
     // But for the first one nothing is published: its writer died just then, or the broker.
@@ -92,9 +92,9 @@ async function start(more: { force?: boolean; requestId?: string } = {}): Promis
 /** What a worker does at the end. */
 async function end({ verificationId }: Verification, verdict = Verdict.PASSED): Promise<void> {
   const results = await createNatsResultStore(service.broker, { keepMs: 3_600_000, maxBytes: 2 ** 24, replicas: 1 });
-  const result = create(VerificationResultSchema, { verdict, isSuccess: verdict === Verdict.PASSED, trainable: true });
+  const result = create(VerificationResultSchema, { verdict, trainable: true });
   const object = `default/${verificationId}`;
-  await results.put(object, { ...result, passes: ['a hidden test'] });
+  await results.put(object, { ...result, passedTests: ['a hidden test'] });
   await store.change('default', verificationId, {
     ...{ type: 'claimed', claim: 'c', over: '', workerId: 'w', sequence: 1n, atMs: 1 },
   });
@@ -109,10 +109,8 @@ describe('starting', () => {
     const [first, second] = await Promise.all([start({ requestId: 'r1' }), start({ requestId: 'r1' })]);
     expect(second.verificationId).toBe(first.verificationId);
     expect(first).toMatchObject({
-      status: VerificationStatus.PENDING,
-      dataset: 'd',
-      sampleId: 's',
-      sampleVersion: '1',
+      state: VerificationState.PENDING,
+      sample: { datasetId: 'd', sampleId: 's', version: '1' },
     });
     expect(await jobs().holds('default', first.verificationId)).toBe(true);
     const third = await start({ requestId: 'r1' });
@@ -130,11 +128,11 @@ describe('starting', () => {
     const first = await start();
     await end(first, Verdict.FAILED);
     const reused = await start();
-    expect(reused).toMatchObject({ status: VerificationStatus.COMPLETED, reusedFrom: first.verificationId });
-    expect(reused.result).toMatchObject({ verdict: Verdict.FAILED, reused: true, passes: ['a hidden test'] });
+    expect(reused).toMatchObject({ state: VerificationState.COMPLETED, reusedFrom: first.verificationId });
+    expect(reused.result).toMatchObject({ verdict: Verdict.FAILED, reused: true, passedTests: ['a hidden test'] });
     expect(await jobs().holds('default', reused.verificationId)).toBe(false);
     const forced = await start({ force: true });
-    expect(forced.status).toBe(VerificationStatus.PENDING);
+    expect(forced.state).toBe(VerificationState.PENDING);
     await api.verifications.cancelVerification({ verificationId: forced.verificationId });
   });
 
@@ -144,7 +142,7 @@ describe('starting', () => {
       submission = digest(String(verdict));
       await end(await start(), verdict);
       const again = await start();
-      expect(again).toMatchObject({ status: VerificationStatus.PENDING, reusedFrom: '' });
+      expect(again).toMatchObject({ state: VerificationState.PENDING, reusedFrom: '' });
       await api.verifications.cancelVerification({ verificationId: again.verificationId });
     },
   );
@@ -154,7 +152,7 @@ describe('starting', () => {
     await end(await start(), Verdict.OUT_OF_MEMORY);
     content = digest('f');
     const graded = await start();
-    expect(graded).toMatchObject({ status: VerificationStatus.PENDING, reusedFrom: '' });
+    expect(graded).toMatchObject({ state: VerificationState.PENDING, reusedFrom: '' });
     await api.verifications.cancelVerification({ verificationId: graded.verificationId });
   });
 
@@ -162,7 +160,7 @@ describe('starting', () => {
     const digests = { sample: digest('c'), verification: digest('d'), image: digest('e') };
     worker.calls.sealSubmission = () => ({ digests, violation: 'SPECIAL_FILE: pipe: a FIFO' });
     const invalid = await start();
-    expect(invalid).toMatchObject({ status: VerificationStatus.COMPLETED });
+    expect(invalid).toMatchObject({ state: VerificationState.COMPLETED });
     expect(invalid.result).toMatchObject({ verdict: Verdict.INVALID_SUBMISSION, reason: 'SPECIAL_FILE: pipe: a FIFO' });
     worker.calls.sealSubmission = () => {
       throw new DomainError('ASSURANCE_NOT_REACHED', 'it reaches IN_PROCESS');
@@ -195,29 +193,29 @@ describe('tests that run in the session itself', () => {
     expect(await jobs().holds('default', first.verificationId)).toBe(false);
     await end(first);
     const second = await startInPlace();
-    expect(second).toMatchObject({ status: VerificationStatus.PENDING, reusedFrom: '' });
+    expect(second).toMatchObject({ state: VerificationState.PENDING, reusedFrom: '' });
     const refused = await api.verifications.regradeSubmission({ verificationId: first.verificationId }).catch((e) => e);
     expect(reasonOf(refused)).toBe('GRADED_IN_PLACE');
     await api.verifications.cancelVerification({ verificationId: second.verificationId });
   });
 });
 
-test('a watch tells every status, and ends with the whole result', async () => {
+test('a watch tells every state, and ends with the whole result', async () => {
   const started = await start({ force: true });
   const { verificationId } = started;
-  const told: VerificationStatus[] = [];
+  const told: VerificationState[] = [];
   let last: Verification | undefined;
   for await (const { verification } of api.verifications.watchVerification({ verificationId })) {
     if (told.length === 0) void end(started);
-    told.push(verification?.status ?? 0);
+    told.push(verification?.state ?? 0);
     last = verification;
   }
-  expect(told[0]).toBe(VerificationStatus.PENDING);
-  expect(told.at(-1)).toBe(VerificationStatus.COMPLETED);
-  expect(last?.result?.passes).toEqual(['a hidden test']);
+  expect(told[0]).toBe(VerificationState.PENDING);
+  expect(told.at(-1)).toBe(VerificationState.COMPLETED);
+  expect(last?.result?.passedTests).toEqual(['a hidden test']);
   const agent = clientsOf(service.transport((await service.makeKey(Scope.AGENT)).secret));
   const { verification } = await agent.verifications.getVerification({ verificationId });
-  expect(verification?.result).toMatchObject({ verdict: Verdict.PASSED, passes: [] });
+  expect(verification?.result).toMatchObject({ verdict: Verdict.PASSED, passedTests: [] });
 });
 
 test('a submission is graded again with the sample as it was, which workers find again', async () => {
@@ -234,8 +232,9 @@ test('a submission is graded again with the sample as it was, which workers find
   await objects.put('default', digest('5'), archive(), 12);
   const earlier = {
     verificationId: 'ver_01h455vb4pex5vsknk084sn02s',
-    status: VerificationStatus.COMPLETED,
-    ...{ sessionId, dataset: 'examples', sampleId: 'hello-fix', sampleVersion: '1.0.0' },
+    state: VerificationState.COMPLETED,
+    sessionId,
+    sample: { datasetId: 'examples', sampleId: 'hello-fix', version: '1.0.0' },
     digests: { submission: digest('5'), sample: digests.content, image: digests.image },
   };
   await store.create(create(VerificationRecordSchema, { project: 'default', verification: earlier }));
@@ -244,9 +243,9 @@ test('a submission is graded again with the sample as it was, which workers find
   const { verificationId } = earlier;
   const { verification } = await api.verifications.regradeSubmission({ verificationId });
   expect(verification).toMatchObject({
-    status: VerificationStatus.PENDING,
+    state: VerificationState.PENDING,
     regradeOf: verificationId,
-    sampleId: 'hello-fix',
+    sample: { sampleId: 'hello-fix' },
   });
   expect(await samples.get(digests.content)).toBeDefined();
   expect(await jobs().holds('default', verification?.verificationId ?? '')).toBe(true);
@@ -261,14 +260,16 @@ test('lists go newest first, page by page, and by what is asked for', async () =
   const ids = (page: { verifications: Verification[] }) =>
     page.verifications.map(({ verificationId }) => verificationId);
   expect([...ids(first), ...ids(second)]).toEqual(ids(all).slice(0, 4));
-  const wrong = { dataset: 'd', pageToken: first.nextPageToken };
+  const wrong = { sample: { datasetId: 'd' }, pageToken: first.nextPageToken };
   expect(reasonOf(await api.verifications.listVerifications(wrong).catch((e) => e))).toBe('INVALID_PAGE_TOKEN');
   const completed = await api.verifications.listVerifications({
-    statuses: [VerificationStatus.COMPLETED],
-    sampleId: 's',
+    states: [VerificationState.COMPLETED],
+    sample: { sampleId: 's', version: '1' },
   });
-  expect(new Set(completed.verifications.map(({ status }) => status))).toEqual(new Set([VerificationStatus.COMPLETED]));
-  expect((await api.verifications.listVerifications({ dataset: 'nothing' })).verifications).toEqual([]);
+  expect(completed.verifications.length).toBeGreaterThan(0);
+  expect(new Set(completed.verifications.map(({ state }) => state))).toEqual(new Set([VerificationState.COMPLETED]));
+  expect((await api.verifications.listVerifications({ sample: { datasetId: 'nothing' } })).verifications).toEqual([]);
+  expect((await api.verifications.listVerifications({ sample: { version: '2' } })).verifications).toEqual([]);
 });
 
 test.each([
@@ -278,7 +279,7 @@ test.each([
     () => api.verifications.startVerification({ sessionId, requiredAssurance: 77 as never }),
     'INVALID_FIELD',
   ],
-  ['an unknown status', () => api.verifications.listVerifications({ statuses: [99 as never] }), 'INVALID_FIELD'],
+  ['an unknown state', () => api.verifications.listVerifications({ states: [99 as never] }), 'INVALID_FIELD'],
   ['a page below zero', () => api.verifications.listVerifications({ pageSize: -1 }), 'INVALID_FIELD'],
   [
     'a regrading of nothing',
@@ -297,7 +298,7 @@ test('a record without a job gets one, whoever made it', async () => {
 test('tests that run in the session itself end in an error of ours where the session has ended, though no worker says so', async () => {
   const found = async () => (await store.get('other', inPlaceId))?.value.verification;
   const result = { verdict: Verdict.INFRA_ERROR, trainable: false };
-  await expect.poll(found).toMatchObject({ status: VerificationStatus.ERROR, result });
+  await expect.poll(found).toMatchObject({ state: VerificationState.ERROR, result });
 });
 
 test('an end that nobody was told of is told, once, and those that workers wrote are left to their jobs', async () => {

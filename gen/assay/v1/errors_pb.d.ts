@@ -159,21 +159,21 @@ export enum ErrorReason {
   IMAGE_NOT_ALLOWED = 19,
 
   /**
-   * The image of the sample cannot be built; the message has the end of the build log. Code: FAILED_PRECONDITION. Metadata: dataset, sample_id. Retry: no.
+   * The image of the sample cannot be built; the message has the end of the build log. Code: FAILED_PRECONDITION. Metadata: dataset_id, sample_id. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_IMAGE_BUILD_FAILED = 20;
    */
   IMAGE_BUILD_FAILED = 20,
 
   /**
-   * There is no such dataset. Code: NOT_FOUND. Metadata: dataset. Retry: no.
+   * There is no such dataset. Code: NOT_FOUND. Metadata: dataset_id. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_DATASET_NOT_FOUND = 21;
    */
   DATASET_NOT_FOUND = 21,
 
   /**
-   * There is no such sample, or no such version of it. Code: NOT_FOUND. Metadata: dataset, sample_id, content_digest. Retry: no.
+   * There is no such sample, or no such version of it. Code: NOT_FOUND. Metadata: dataset_id, sample_id, content_digest. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_SAMPLE_NOT_FOUND = 22;
    */
@@ -411,7 +411,7 @@ export enum ErrorReason {
   REQUEST_TIMEOUT = 53,
 
   /**
-   * Every worker holds as many sessions as it can. Code: RESOURCE_EXHAUSTED. Metadata: capacity. Retry: yes.
+   * Every worker holds as many sessions as it can, or the worker of a fork's source takes no new ones. Code: RESOURCE_EXHAUSTED. Metadata: capacity, session_id, worker_id. Retry: yes.
    *
    * @generated from enum value: ERROR_REASON_NO_CAPACITY = 54;
    */

@@ -5,6 +5,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Heartbeat } from "./types_pb.js";
 
 /**
  * Describes the file assay/v1/execution.proto.
@@ -120,7 +121,7 @@ export declare type ExecuteRequest = Message<"assay.v1.ExecuteRequest"> & {
   /**
    * How many bytes of each output stream are kept for readers that come late, head and tail. 0: the server's default, 64 MiB. At least 4 MiB are kept.
    *
-   * @generated from field: uint64 output_kept_bytes = 11;
+   * @generated from field: int64 output_kept_bytes = 11;
    */
   outputKeptBytes: bigint;
 
@@ -147,14 +148,14 @@ export declare type TerminalSize = Message<"assay.v1.TerminalSize"> & {
   /**
    * Lines, 1 to 1,000.
    *
-   * @generated from field: uint32 rows = 1;
+   * @generated from field: int32 rows = 1;
    */
   rows: number;
 
   /**
    * Characters in a line, 1 to 1,000.
    *
-   * @generated from field: uint32 columns = 2;
+   * @generated from field: int32 columns = 2;
    */
   columns: number;
 };
@@ -194,7 +195,7 @@ export declare type ExecuteManyRequest = Message<"assay.v1.ExecuteManyRequest"> 
   /**
    * The call, numbered by the caller; used once on a stream.
    *
-   * @generated from field: uint32 call = 1;
+   * @generated from field: int32 call = 1;
    */
   call: number;
 
@@ -235,7 +236,7 @@ export declare type ExecuteManyResponse = Message<"assay.v1.ExecuteManyResponse"
   /**
    * The call.
    *
-   * @generated from field: uint32 call = 2;
+   * @generated from field: int32 call = 2;
    */
   call: number;
 
@@ -303,14 +304,14 @@ export declare type AttachRequest = Message<"assay.v1.AttachRequest"> & {
   /**
    * The first byte of stdout wanted.
    *
-   * @generated from field: uint64 stdout_offset = 3;
+   * @generated from field: int64 stdout_offset = 3;
    */
   stdoutOffset: bigint;
 
   /**
    * The first byte of stderr wanted.
    *
-   * @generated from field: uint64 stderr_offset = 4;
+   * @generated from field: int64 stderr_offset = 4;
    */
   stderrOffset: bigint;
 
@@ -460,7 +461,7 @@ export declare type Output = Message<"assay.v1.Output"> & {
   /**
    * The offset of the first byte in its stream.
    *
-   * @generated from field: uint64 offset = 1;
+   * @generated from field: int64 offset = 1;
    */
   offset: bigint;
 
@@ -494,14 +495,14 @@ export declare type Gap = Message<"assay.v1.Gap"> & {
   /**
    * The offset of the first byte that is missing.
    *
-   * @generated from field: uint64 start_offset = 2;
+   * @generated from field: int64 start_offset = 2;
    */
   startOffset: bigint;
 
   /**
    * The offset of the first byte after the gap.
    *
-   * @generated from field: uint64 end_offset = 3;
+   * @generated from field: int64 end_offset = 3;
    */
   endOffset: bigint;
 };
@@ -528,7 +529,7 @@ export declare type AwaitingInput = Message<"assay.v1.AwaitingInput"> & {
   /**
    * How many bytes of input were given by then; the program has taken them all.
    *
-   * @generated from field: uint64 input_bytes = 2;
+   * @generated from field: int64 input_bytes = 2;
    */
   inputBytes: bigint;
 };
@@ -538,20 +539,6 @@ export declare type AwaitingInput = Message<"assay.v1.AwaitingInput"> & {
  * Use `create(AwaitingInputSchema)` to create a new message.
  */
 export declare const AwaitingInputSchema: GenMessage<AwaitingInput>;
-
-/**
- * Heartbeat says that the stream is alive.
- *
- * @generated from message assay.v1.Heartbeat
- */
-export declare type Heartbeat = Message<"assay.v1.Heartbeat"> & {
-};
-
-/**
- * Describes the message assay.v1.Heartbeat.
- * Use `create(HeartbeatSchema)` to create a new message.
- */
-export declare const HeartbeatSchema: GenMessage<Heartbeat>;
 
 /**
  * Finished is the end of an execution.
@@ -617,30 +604,30 @@ export declare type ExecutionResult = Message<"assay.v1.ExecutionResult"> & {
   /**
    * The most memory the execution's processes used at one time, in bytes. Without that capability: of the largest process, and in a shell none.
    *
-   * @generated from field: uint64 peak_memory_bytes = 6;
+   * @generated from field: int64 peak_memory_bytes = 6;
    */
   peakMemoryBytes: bigint;
 
   /**
    * Bytes written to standard output up to the end.
    *
-   * @generated from field: uint64 stdout_bytes = 7;
+   * @generated from field: int64 stdout_bytes = 7;
    */
   stdoutBytes: bigint;
 
   /**
    * Bytes written to standard error up to the end.
    *
-   * @generated from field: uint64 stderr_bytes = 8;
+   * @generated from field: int64 stderr_bytes = 8;
    */
   stderrBytes: bigint;
 
   /**
    * How many processes of the execution the kernel killed for memory. Without that capability: of the session, if the execution was ended by a SIGKILL.
    *
-   * @generated from field: uint32 oom_kills = 9;
+   * @generated from field: int32 oom_kill_count = 9;
    */
-  oomKills: number;
+  oomKillCount: number;
 
   /**
    * One sentence where the reason needs one.
@@ -728,14 +715,14 @@ export declare type Execution = Message<"assay.v1.Execution"> & {
   /**
    * Bytes of standard output read so far.
    *
-   * @generated from field: uint64 stdout_bytes = 7;
+   * @generated from field: int64 stdout_bytes = 7;
    */
   stdoutBytes: bigint;
 
   /**
    * Bytes of standard error read so far.
    *
-   * @generated from field: uint64 stderr_bytes = 8;
+   * @generated from field: int64 stderr_bytes = 8;
    */
   stderrBytes: bigint;
 
@@ -749,7 +736,7 @@ export declare type Execution = Message<"assay.v1.Execution"> & {
   /**
    * Bytes of input that the sandbox holds or the program has read.
    *
-   * @generated from field: uint64 input_bytes = 10;
+   * @generated from field: int64 input_bytes = 10;
    */
   inputBytes: bigint;
 
@@ -1116,7 +1103,7 @@ export declare type WriteInputRequest = Message<"assay.v1.WriteInputRequest"> & 
   /**
    * The offset of the first byte. Bytes that were taken before are skipped, so a retry is safe; a hole is an error.
    *
-   * @generated from field: uint64 offset = 3;
+   * @generated from field: int64 offset = 3;
    */
   offset: bigint;
 
@@ -1150,7 +1137,7 @@ export declare type WriteInputResponse = Message<"assay.v1.WriteInputResponse"> 
   /**
    * The offset to write at next.
    *
-   * @generated from field: uint64 next_offset = 1;
+   * @generated from field: int64 next_offset = 1;
    */
   nextOffset: bigint;
 };
@@ -1197,7 +1184,7 @@ export declare type CloseInputResponse = Message<"assay.v1.CloseInputResponse"> 
   /**
    * The length of the whole input.
    *
-   * @generated from field: uint64 input_bytes = 1;
+   * @generated from field: int64 input_bytes = 1;
    */
   inputBytes: bigint;
 };

@@ -4,8 +4,9 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Assurance, Network, ResourceLimits } from "./types_pb.js";
+import type { Assurance, Heartbeat, Network, ResourceLimits, SampleName, TestRole } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Verdict } from "./verification_pb.js";
 
 /**
  * Describes the file assay/v1/sample.proto.
@@ -19,18 +20,18 @@ export declare const file_assay_v1_sample: GenFile;
  */
 export declare type Dataset = Message<"assay.v1.Dataset"> & {
   /**
-   * Its name.
+   * The dataset's id: the name of its folder.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: string dataset_id = 1;
    */
-  dataset: string;
+  datasetId: string;
 
   /**
-   * How many samples it has, versions of one counted once.
+   * How many samples the dataset has, versions of one counted once.
    *
-   * @generated from field: uint32 samples = 2;
+   * @generated from field: int32 sample_count = 2;
    */
-  samples: number;
+  sampleCount: number;
 
   /**
    * Folders that are not samples, each with what is wrong. For keys with the grader scope only.
@@ -53,121 +54,107 @@ export declare const DatasetSchema: GenMessage<Dataset>;
  */
 export declare type Sample = Message<"assay.v1.Sample"> & {
   /**
-   * The dataset it belongs to.
+   * The sample's name.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName name = 1;
    */
-  dataset: string;
-
-  /**
-   * Its id, unique in the dataset.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Its version, as its maker named it.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  name?: SampleName | undefined;
 
   /**
    * The language of its code, in lower case.
    *
-   * @generated from field: string language = 4;
+   * @generated from field: string language = 2;
    */
   language: string;
 
   /**
    * Words to find it by.
    *
-   * @generated from field: repeated string tags = 5;
+   * @generated from field: repeated string tags = 3;
    */
   tags: string[];
 
   /**
    * What it is, in one line.
    *
-   * @generated from field: string title = 6;
+   * @generated from field: string title = 4;
    */
   title: string;
 
   /**
    * The task, as the agent reads it. Empty in lists.
    *
-   * @generated from field: string instruction = 7;
+   * @generated from field: string instruction = 5;
    */
   instruction: string;
 
   /**
    * Further help, the smallest first. Only where GetSample asked for it.
    *
-   * @generated from field: repeated string hints = 8;
+   * @generated from field: repeated string hints = 6;
    */
   hints: string[];
 
   /**
    * How many hints there are.
    *
-   * @generated from field: uint32 hint_count = 9;
+   * @generated from field: int32 hint_count = 7;
    */
   hintCount: number;
 
   /**
    * `sha256:…` over everything in the sample's folder.
    *
-   * @generated from field: string content_digest = 10;
+   * @generated from field: string content_digest = 8;
    */
   contentDigest: string;
 
   /**
    * `sha256:…` over what its image is made from.
    *
-   * @generated from field: string image_digest = 11;
+   * @generated from field: string image_digest = 9;
    */
   imageDigest: string;
 
   /**
    * `sha256:…` over how it is graded.
    *
-   * @generated from field: string verification_digest = 12;
+   * @generated from field: string verification_digest = 10;
    */
   verificationDigest: string;
 
   /**
    * What its sessions get.
    *
-   * @generated from field: assay.v1.SampleEnvironment environment = 13;
+   * @generated from field: assay.v1.SampleEnvironment environment = 11;
    */
   environment?: SampleEnvironment | undefined;
 
   /**
    * How it is graded.
    *
-   * @generated from field: assay.v1.SampleVerification verification = 14;
+   * @generated from field: assay.v1.SampleVerification verification = 12;
    */
   verification?: SampleVerification | undefined;
 
   /**
    * Every version there is, the newest first. Empty in lists.
    *
-   * @generated from field: repeated string versions = 15;
+   * @generated from field: repeated string versions = 13;
    */
   versions: string[];
 
   /**
    * Where it comes from. For keys with the grader scope only: it may tell where the fix is.
    *
-   * @generated from field: assay.v1.SampleProvenance provenance = 16;
+   * @generated from field: assay.v1.SampleProvenance provenance = 14;
    */
   provenance?: SampleProvenance | undefined;
 
   /**
    * What became of it when it was last put to the test as it is now. For keys with the grader scope only, and absent in lists.
    *
-   * @generated from field: assay.v1.SampleValidation validation = 17;
+   * @generated from field: assay.v1.SampleValidation validation = 15;
    */
   validation?: SampleValidation | undefined;
 };
@@ -240,11 +227,11 @@ export declare type SampleVerification = Message<"assay.v1.SampleVerification"> 
   assurance: Assurance;
 
   /**
-   * The groups of tests.
+   * The groups of tests, one for each role.
    *
-   * @generated from field: repeated assay.v1.TestRole roles = 2;
+   * @generated from field: repeated assay.v1.TestGroup test_groups = 2;
    */
-  roles: TestRole[];
+  testGroups: TestGroup[];
 
   /**
    * The longest time of one run of the tests.
@@ -282,18 +269,18 @@ export declare type SampleVerification = Message<"assay.v1.SampleVerification"> 
   forbidPaths: string[];
 
   /**
-   * The largest submission, in bytes.
+   * The largest size of a submission, in bytes.
    *
-   * @generated from field: uint64 max_bytes = 8;
+   * @generated from field: int64 max_size_bytes = 8;
    */
-  maxBytes: bigint;
+  maxSizeBytes: bigint;
 
   /**
-   * The most files of a submission.
+   * The largest number of files of a submission.
    *
-   * @generated from field: uint32 max_files = 9;
+   * @generated from field: int32 max_file_count = 9;
    */
-  maxFiles: number;
+  maxFileCount: number;
 
   /**
    * Whether a correct solution is part of the sample. For keys with the grader scope only.
@@ -317,34 +304,34 @@ export declare type SampleVerification = Message<"assay.v1.SampleVerification"> 
 export declare const SampleVerificationSchema: GenMessage<SampleVerification>;
 
 /**
- * TestRole is a group of tests with one meaning.
+ * TestGroup is the tests of one role.
  *
- * @generated from message assay.v1.TestRole
+ * @generated from message assay.v1.TestGroup
  */
-export declare type TestRole = Message<"assay.v1.TestRole"> & {
+export declare type TestGroup = Message<"assay.v1.TestGroup"> & {
   /**
-   * `fail_to_pass`, `pass_to_pass` or `sentinel_fail`. Keys without the grader scope are not told of sentinels.
+   * What is expected of the tests. Keys without the grader scope are not told of sentinels.
    *
-   * @generated from field: string role = 1;
+   * @generated from field: assay.v1.TestRole role = 1;
    */
-  role: string;
+  role: TestRole;
 
   /**
-   * How far its results can be trusted.
+   * How far the results of the tests can be trusted.
    *
    * @generated from field: assay.v1.Assurance assurance = 2;
    */
   assurance: Assurance;
 
   /**
-   * How many tests it has.
+   * How many tests there are.
    *
-   * @generated from field: uint32 test_count = 3;
+   * @generated from field: int32 test_count = 3;
    */
   testCount: number;
 
   /**
-   * Their names. For keys with the grader scope only, and empty in lists.
+   * The names of the tests. For keys with the grader scope only, and empty in lists.
    *
    * @generated from field: repeated string tests = 4;
    */
@@ -352,10 +339,10 @@ export declare type TestRole = Message<"assay.v1.TestRole"> & {
 };
 
 /**
- * Describes the message assay.v1.TestRole.
- * Use `create(TestRoleSchema)` to create a new message.
+ * Describes the message assay.v1.TestGroup.
+ * Use `create(TestGroupSchema)` to create a new message.
  */
-export declare const TestRoleSchema: GenMessage<TestRole>;
+export declare const TestGroupSchema: GenMessage<TestGroup>;
 
 /**
  * SampleProvenance is where a sample comes from.
@@ -439,11 +426,11 @@ export declare const ListDatasetsResponseSchema: GenMessage<ListDatasetsResponse
  */
 export declare type ListSamplesRequest = Message<"assay.v1.ListSamplesRequest"> & {
   /**
-   * Only of this dataset. Empty: of all.
+   * Only samples of this dataset. Empty: of all.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: string dataset_id = 1;
    */
-  dataset: string;
+  datasetId: string;
 
   /**
    * Words that all must occur in id, title, tags, language or instruction; the last letters may be left out. At most 256 characters.
@@ -521,30 +508,16 @@ export declare const ListSamplesResponseSchema: GenMessage<ListSamplesResponse>;
  */
 export declare type GetSampleRequest = Message<"assay.v1.GetSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  sample?: SampleName | undefined;
 
   /**
    * Whether to tell the hints.
    *
-   * @generated from field: bool hints = 4;
+   * @generated from field: bool hints = 2;
    */
   hints: boolean;
 };
@@ -582,25 +555,11 @@ export declare const GetSampleResponseSchema: GenMessage<GetSampleResponse>;
  */
 export declare type DownloadSampleRequest = Message<"assay.v1.DownloadSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  sample?: SampleName | undefined;
 };
 
 /**
@@ -659,11 +618,11 @@ export declare type SampleArchive = Message<"assay.v1.SampleArchive"> & {
   contentDigest: string;
 
   /**
-   * The version that was chosen.
+   * The sample, with the version that was chosen.
    *
-   * @generated from field: string version = 2;
+   * @generated from field: assay.v1.SampleName sample = 2;
    */
-  version: string;
+  sample?: SampleName | undefined;
 
   /**
    * Whether the archive is the whole folder. Without the grader scope it holds the task's files and a `sample.yaml` without hints, grading and origin.
@@ -686,25 +645,11 @@ export declare const SampleArchiveSchema: GenMessage<SampleArchive>;
  */
 export declare type BuildSampleRequest = Message<"assay.v1.BuildSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  sample?: SampleName | undefined;
 };
 
 /**
@@ -740,6 +685,14 @@ export declare type BuildSampleResponse = Message<"assay.v1.BuildSampleResponse"
      */
     value: BuiltImage;
     case: "built";
+  } | {
+    /**
+     * Nothing was printed for a while; the build goes on.
+     *
+     * @generated from field: assay.v1.Heartbeat heartbeat = 3;
+     */
+    value: Heartbeat;
+    case: "heartbeat";
   } | { case: undefined; value?: undefined };
 };
 
@@ -779,9 +732,9 @@ export declare type BuildProgress = Message<"assay.v1.BuildProgress"> & {
   /**
    * How many lines of this step before this one were left out because the reader was too slow for them. A build waits for nobody.
    *
-   * @generated from field: uint32 lines_left_out = 4;
+   * @generated from field: int32 omitted_line_count = 4;
    */
-  linesLeftOut: number;
+  omittedLineCount: number;
 };
 
 /**
@@ -831,32 +784,18 @@ export declare const BuiltImageSchema: GenMessage<BuiltImage>;
  */
 export declare type ValidateSampleRequest = Message<"assay.v1.ValidateSampleRequest"> & {
   /**
-   * The dataset.
+   * The sample.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName sample = 1;
    */
-  dataset: string;
+  sample?: SampleName | undefined;
 
   /**
-   * The sample's id.
+   * How many times each submission is graded, adversaries excepted. 0: three times. At most 100.
    *
-   * @generated from field: string sample_id = 2;
+   * @generated from field: int32 repetition_count = 2;
    */
-  sampleId: string;
-
-  /**
-   * Empty: the newest version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
-
-  /**
-   * How often each submission is graded, adversaries excepted. 0: three times. At most 100.
-   *
-   * @generated from field: uint32 repetitions = 4;
-   */
-  repetitions: number;
+  repetitionCount: number;
 };
 
 /**
@@ -900,6 +839,14 @@ export declare type ValidateSampleResponse = Message<"assay.v1.ValidateSampleRes
      */
     value: SampleValidation;
     case: "outcome";
+  } | {
+    /**
+     * Nothing happened for a while; the gradings go on.
+     *
+     * @generated from field: assay.v1.Heartbeat heartbeat = 4;
+     */
+    value: Heartbeat;
+    case: "heartbeat";
   } | { case: undefined; value?: undefined };
 };
 
@@ -916,52 +863,58 @@ export declare const ValidateSampleResponseSchema: GenMessage<ValidateSampleResp
  */
 export declare type CandidateGrading = Message<"assay.v1.CandidateGrading"> & {
   /**
-   * `empty`: nothing was changed, so just the tests of fail_to_pass must fail. `oracle`: the sample's own solution, which must pass. `honest`: the same with tests of
-   * its own beside it, which must pass too. `adversary: …`: a known way to look solved, tried on the sample as it is, which must not pass; each is graded once.
+   * What the submission is, which decides how it must be graded.
    *
-   * @generated from field: string candidate = 1;
+   * @generated from field: assay.v1.CandidateKind kind = 1;
    */
-  candidate: string;
+  kind: CandidateKind;
 
   /**
-   * Which repetition it was, from 1.
+   * What the adversary does, in a few words. Empty unless the kind is ADVERSARY.
    *
-   * @generated from field: uint32 attempt = 2;
+   * @generated from field: string adversary = 2;
+   */
+  adversary: string;
+
+  /**
+   * The number of this grading of the submission, from 1.
+   *
+   * @generated from field: int32 attempt = 3;
    */
   attempt: number;
 
   /**
-   * The verdict, such as `PASSED`.
+   * The verdict.
    *
-   * @generated from field: string verdict = 3;
+   * @generated from field: assay.v1.Verdict verdict = 4;
    */
-  verdict: string;
+  verdict: Verdict;
 
   /**
    * Why, in a sentence.
    *
-   * @generated from field: string reason = 4;
+   * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * What is not as it must be. Empty: the grading is right.
+   * What is not as it must be, a sentence each. Empty: the grading is right.
    *
-   * @generated from field: repeated string deviations = 5;
+   * @generated from field: repeated string deviations = 6;
    */
   deviations: string[];
 
   /**
-   * The tests that did not pass, sentinels left out.
+   * The names of the tests that did not pass, sentinels left out.
    *
-   * @generated from field: repeated string failures = 6;
+   * @generated from field: repeated string failed_tests = 7;
    */
-  failures: string[];
+  failedTests: string[];
 
   /**
-   * How long it took.
+   * How long the grading took.
    *
-   * @generated from field: google.protobuf.Duration duration = 7;
+   * @generated from field: google.protobuf.Duration duration = 8;
    */
   duration?: Duration | undefined;
 };
@@ -995,9 +948,9 @@ export declare type SampleValidation = Message<"assay.v1.SampleValidation"> & {
   /**
    * How many gradings there were.
    *
-   * @generated from field: uint32 gradings = 3;
+   * @generated from field: int32 grading_count = 3;
    */
-  gradings: number;
+  gradingCount: number;
 
   /**
    * What is wrong, each thing once.
@@ -1080,6 +1033,53 @@ export enum BuildStep {
  * Describes the enum assay.v1.BuildStep.
  */
 export declare const BuildStepSchema: GenEnum<BuildStep>;
+
+/**
+ * CandidateKind is a submission of which is known how it must be graded.
+ *
+ * @generated from enum assay.v1.CandidateKind
+ */
+export enum CandidateKind {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: CANDIDATE_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Nothing was changed, so exactly the tests of FAIL_TO_PASS must fail.
+   *
+   * @generated from enum value: CANDIDATE_KIND_EMPTY = 1;
+   */
+  EMPTY = 1,
+
+  /**
+   * The sample's own solution, which must pass.
+   *
+   * @generated from enum value: CANDIDATE_KIND_ORACLE = 2;
+   */
+  ORACLE = 2,
+
+  /**
+   * The sample's own solution with tests of its own beside it, as a good agent writes them, which must pass.
+   *
+   * @generated from enum value: CANDIDATE_KIND_HONEST = 3;
+   */
+  HONEST = 3,
+
+  /**
+   * A known way to look solved, tried on the sample as it is, which must not pass. Each is graded once.
+   *
+   * @generated from enum value: CANDIDATE_KIND_ADVERSARY = 4;
+   */
+  ADVERSARY = 4,
+}
+
+/**
+ * Describes the enum assay.v1.CandidateKind.
+ */
+export declare const CandidateKindSchema: GenEnum<CandidateKind>;
 
 /**
  * SampleService tells of datasets and their samples. They belong to the installation: every project sees the same. What only graders may know (hidden tests and

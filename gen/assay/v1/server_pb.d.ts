@@ -52,13 +52,6 @@ export declare type GetServerInfoResponse = Message<"assay.v1.GetServerInfoRespo
    * @generated from field: assay.v1.Limits limits = 3;
    */
   limits?: Limits | undefined;
-
-  /**
-   * The workers, also those that do not answer; not those that were forgotten.
-   *
-   * @generated from field: repeated assay.v1.WorkerInfo workers = 4;
-   */
-  workers: WorkerInfo[];
 };
 
 /**
@@ -66,46 +59,6 @@ export declare type GetServerInfoResponse = Message<"assay.v1.GetServerInfoRespo
  * Use `create(GetServerInfoResponseSchema)` to create a new message.
  */
 export declare const GetServerInfoResponseSchema: GenMessage<GetServerInfoResponse>;
-
-/**
- * ForgetWorkerRequest names the worker that is gone for good.
- *
- * @generated from message assay.v1.ForgetWorkerRequest
- */
-export declare type ForgetWorkerRequest = Message<"assay.v1.ForgetWorkerRequest"> & {
-  /**
-   * The worker's id.
-   *
-   * @generated from field: string worker_id = 1;
-   */
-  workerId: string;
-};
-
-/**
- * Describes the message assay.v1.ForgetWorkerRequest.
- * Use `create(ForgetWorkerRequestSchema)` to create a new message.
- */
-export declare const ForgetWorkerRequestSchema: GenMessage<ForgetWorkerRequest>;
-
-/**
- * ForgetWorkerResponse tells what was given up.
- *
- * @generated from message assay.v1.ForgetWorkerResponse
- */
-export declare type ForgetWorkerResponse = Message<"assay.v1.ForgetWorkerResponse"> & {
-  /**
-   * How many sessions became LOST by this call.
-   *
-   * @generated from field: uint32 sessions_lost = 1;
-   */
-  sessionsLost: number;
-};
-
-/**
- * Describes the message assay.v1.ForgetWorkerResponse.
- * Use `create(ForgetWorkerResponseSchema)` to create a new message.
- */
-export declare const ForgetWorkerResponseSchema: GenMessage<ForgetWorkerResponse>;
 
 /**
  * Limits are the limits in force. A request over one of them is refused with its name.
@@ -116,42 +69,42 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
   /**
    * Live sessions of one project.
    *
-   * @generated from field: uint32 sessions_per_project = 1;
+   * @generated from field: int32 sessions_per_project = 1;
    */
   sessionsPerProject: number;
 
   /**
    * Bytes of a command's text.
    *
-   * @generated from field: uint32 command_bytes = 2;
+   * @generated from field: int32 command_bytes = 2;
    */
   commandBytes: number;
 
   /**
    * Bytes of one WriteInput.
    *
-   * @generated from field: uint32 input_bytes = 3;
+   * @generated from field: int32 input_bytes = 3;
    */
   inputBytes: number;
 
   /**
    * Bytes of any request.
    *
-   * @generated from field: uint32 request_bytes = 4;
+   * @generated from field: int32 request_bytes = 4;
    */
   requestBytes: number;
 
   /**
    * Requests a second and key.
    *
-   * @generated from field: uint32 requests_per_second = 5;
+   * @generated from field: int32 requests_per_second = 5;
    */
   requestsPerSecond: number;
 
   /**
    * Open streams of one key.
    *
-   * @generated from field: uint32 streams_per_key = 6;
+   * @generated from field: int32 streams_per_key = 6;
    */
   streamsPerKey: number;
 
@@ -172,56 +125,56 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
   /**
    * Verifications of one project that have not ended.
    *
-   * @generated from field: uint32 verifications_per_project = 9;
+   * @generated from field: int32 verifications_per_project = 9;
    */
   verificationsPerProject: number;
 
   /**
    * Keys of one project that are on record, revoked ones too.
    *
-   * @generated from field: uint32 keys_per_project = 10;
+   * @generated from field: int32 keys_per_project = 10;
    */
   keysPerProject: number;
 
   /**
    * Requests a second of all keys of one project.
    *
-   * @generated from field: uint32 requests_per_second_per_project = 11;
+   * @generated from field: int32 requests_per_second_per_project = 11;
    */
   requestsPerSecondPerProject: number;
 
   /**
    * Open streams of all keys of one project.
    *
-   * @generated from field: uint32 streams_per_project = 12;
+   * @generated from field: int32 streams_per_project = 12;
    */
   streamsPerProject: number;
 
   /**
    * Calls with one answer that one project has under way at one time.
    *
-   * @generated from field: uint32 calls_per_project = 13;
+   * @generated from field: int32 calls_per_project = 13;
    */
   callsPerProject: number;
 
   /**
    * Connections that have brought a key of one project.
    *
-   * @generated from field: uint32 connections_per_project = 14;
+   * @generated from field: int32 connections_per_project = 14;
    */
   connectionsPerProject: number;
 
   /**
    * Bytes that the requests of one key hold together, until they have arrived whole or have their one answer.
    *
-   * @generated from field: uint64 unfinished_bytes_per_key = 15;
+   * @generated from field: int64 unfinished_bytes_per_key = 15;
    */
   unfinishedBytesPerKey: bigint;
 
   /**
    * The same for all keys of one project.
    *
-   * @generated from field: uint64 unfinished_bytes_per_project = 16;
+   * @generated from field: int64 unfinished_bytes_per_project = 16;
    */
   unfinishedBytesPerProject: bigint;
 
@@ -235,7 +188,7 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
   /**
    * The most bytes of output that one execution may ask to be kept.
    *
-   * @generated from field: uint64 output_kept_bytes = 18;
+   * @generated from field: int64 output_kept_bytes = 18;
    */
   outputKeptBytes: bigint;
 };
@@ -247,82 +200,13 @@ export declare type Limits = Message<"assay.v1.Limits"> & {
 export declare const LimitsSchema: GenMessage<Limits>;
 
 /**
- * WorkerInfo describes one worker.
- *
- * @generated from message assay.v1.WorkerInfo
- */
-export declare type WorkerInfo = Message<"assay.v1.WorkerInfo"> & {
-  /**
-   * The worker's id.
-   *
-   * @generated from field: string worker_id = 1;
-   */
-  workerId: string;
-
-  /**
-   * How many sessions it holds.
-   *
-   * @generated from field: uint32 sessions = 2;
-   */
-  sessions: number;
-
-  /**
-   * How many sessions it can hold.
-   *
-   * @generated from field: uint32 capacity = 3;
-   */
-  capacity: number;
-
-  /**
-   * Whether it answers.
-   *
-   * @generated from field: bool reachable = 4;
-   */
-  reachable: boolean;
-
-  /**
-   * What it can do.
-   *
-   * @generated from field: repeated string capabilities = 5;
-   */
-  capabilities: string[];
-
-  /**
-   * How many sandboxes wait in its warm pool, as it said last.
-   *
-   * @generated from field: uint32 warm = 6;
-   */
-  warm: number;
-
-  /**
-   * How many its warm pool holds when it is full.
-   *
-   * @generated from field: uint32 warm_capacity = 7;
-   */
-  warmCapacity: number;
-
-  /**
-   * Why it takes no new work now, such as a disk that is nearly full: one sentence. Empty: it does.
-   *
-   * @generated from field: string pressure = 8;
-   */
-  pressure: string;
-};
-
-/**
- * Describes the message assay.v1.WorkerInfo.
- * Use `create(WorkerInfoSchema)` to create a new message.
- */
-export declare const WorkerInfoSchema: GenMessage<WorkerInfo>;
-
-/**
- * ServerService tells what this server is and can do, and gives up workers that are gone.
+ * ServerService tells what this server is and can do, so that a client can find out before it asks for too much.
  *
  * @generated from service assay.v1.ServerService
  */
 export declare const ServerService: GenService<{
   /**
-   * GetServerInfo returns version, capabilities and the limits in force.
+   * GetServerInfo returns the version, the capabilities and the limits in force.
    *
    * @generated from rpc assay.v1.ServerService.GetServerInfo
    */
@@ -330,17 +214,6 @@ export declare const ServerService: GenService<{
     methodKind: "unary";
     input: typeof GetServerInfoRequestSchema;
     output: typeof GetServerInfoResponseSchema;
-  },
-  /**
-   * ForgetWorker gives up a worker that is gone for good: its sessions become LOST (WORKER_FORGOTTEN), and should it come back, it removes what it has. Needs an admin key of
-   * the operator's project. Refused with WORKER_ALIVE while the worker renews its registration. Called again, it finishes what an earlier call could not.
-   *
-   * @generated from rpc assay.v1.ServerService.ForgetWorker
-   */
-  forgetWorker: {
-    methodKind: "unary";
-    input: typeof ForgetWorkerRequestSchema;
-    output: typeof ForgetWorkerResponseSchema;
   },
 }>;
 

@@ -10,7 +10,7 @@ import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
  * Describes the file assay/v1/server.proto.
  */
 export const file_assay_v1_server = /*@__PURE__*/
-  fileDesc("ChVhc3NheS92MS9zZXJ2ZXIucHJvdG8SCGFzc2F5LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0IocBChVHZXRTZXJ2ZXJJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIUCgxjYXBhYmlsaXRpZXMYAiADKAkSIAoGbGltaXRzGAMgASgLMhAuYXNzYXkudjEuTGltaXRzEiUKB3dvcmtlcnMYBCADKAsyFC5hc3NheS52MS5Xb3JrZXJJbmZvIigKE0ZvcmdldFdvcmtlclJlcXVlc3QSEQoJd29ya2VyX2lkGAEgASgJIi0KFEZvcmdldFdvcmtlclJlc3BvbnNlEhUKDXNlc3Npb25zX2xvc3QYASABKA0ixAQKBkxpbWl0cxIcChRzZXNzaW9uc19wZXJfcHJvamVjdBgBIAEoDRIVCg1jb21tYW5kX2J5dGVzGAIgASgNEhMKC2lucHV0X2J5dGVzGAMgASgNEhUKDXJlcXVlc3RfYnl0ZXMYBCABKA0SGwoTcmVxdWVzdHNfcGVyX3NlY29uZBgFIAEoDRIXCg9zdHJlYW1zX3Blcl9rZXkYBiABKA0SJgoDdHRsGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC2RlZmF1bHRfdHRsGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiEKGXZlcmlmaWNhdGlvbnNfcGVyX3Byb2plY3QYCSABKA0SGAoQa2V5c19wZXJfcHJvamVjdBgKIAEoDRInCh9yZXF1ZXN0c19wZXJfc2Vjb25kX3Blcl9wcm9qZWN0GAsgASgNEhsKE3N0cmVhbXNfcGVyX3Byb2plY3QYDCABKA0SGQoRY2FsbHNfcGVyX3Byb2plY3QYDSABKA0SHwoXY29ubmVjdGlvbnNfcGVyX3Byb2plY3QYDiABKA0SIAoYdW5maW5pc2hlZF9ieXRlc19wZXJfa2V5GA8gASgEEiQKHHVuZmluaXNoZWRfYnl0ZXNfcGVyX3Byb2plY3QYECABKAQSKQoHc2Vzc2lvbhgRIAEoCzIYLmFzc2F5LnYxLlJlc291cmNlTGltaXRzEhkKEW91dHB1dF9rZXB0X2J5dGVzGBIgASgEIqMBCgpXb3JrZXJJbmZvEhEKCXdvcmtlcl9pZBgBIAEoCRIQCghzZXNzaW9ucxgCIAEoDRIQCghjYXBhY2l0eRgDIAEoDRIRCglyZWFjaGFibGUYBCABKAgSFAoMY2FwYWJpbGl0aWVzGAUgAygJEgwKBHdhcm0YBiABKA0SFQoNd2FybV9jYXBhY2l0eRgHIAEoDRIQCghwcmVzc3VyZRgIIAEoCTKwAQoNU2VydmVyU2VydmljZRJQCg1HZXRTZXJ2ZXJJbmZvEh4uYXNzYXkudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaHy5hc3NheS52MS5HZXRTZXJ2ZXJJbmZvUmVzcG9uc2USTQoMRm9yZ2V0V29ya2VyEh0uYXNzYXkudjEuRm9yZ2V0V29ya2VyUmVxdWVzdBoeLmFzc2F5LnYxLkZvcmdldFdvcmtlclJlc3BvbnNlQjAKDGRldi5hc3NheS52MVABWh5hc3NheS5kZXYvZ2VuL2Fzc2F5L3YxO2Fzc2F5djFiBnByb3RvMw", [file_assay_v1_types, file_google_protobuf_duration]);
+  fileDesc("ChVhc3NheS92MS9zZXJ2ZXIucHJvdG8SCGFzc2F5LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0ImAKFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEhQKDGNhcGFiaWxpdGllcxgCIAMoCRIgCgZsaW1pdHMYAyABKAsyEC5hc3NheS52MS5MaW1pdHMixAQKBkxpbWl0cxIcChRzZXNzaW9uc19wZXJfcHJvamVjdBgBIAEoBRIVCg1jb21tYW5kX2J5dGVzGAIgASgFEhMKC2lucHV0X2J5dGVzGAMgASgFEhUKDXJlcXVlc3RfYnl0ZXMYBCABKAUSGwoTcmVxdWVzdHNfcGVyX3NlY29uZBgFIAEoBRIXCg9zdHJlYW1zX3Blcl9rZXkYBiABKAUSJgoDdHRsGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi4KC2RlZmF1bHRfdHRsGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiEKGXZlcmlmaWNhdGlvbnNfcGVyX3Byb2plY3QYCSABKAUSGAoQa2V5c19wZXJfcHJvamVjdBgKIAEoBRInCh9yZXF1ZXN0c19wZXJfc2Vjb25kX3Blcl9wcm9qZWN0GAsgASgFEhsKE3N0cmVhbXNfcGVyX3Byb2plY3QYDCABKAUSGQoRY2FsbHNfcGVyX3Byb2plY3QYDSABKAUSHwoXY29ubmVjdGlvbnNfcGVyX3Byb2plY3QYDiABKAUSIAoYdW5maW5pc2hlZF9ieXRlc19wZXJfa2V5GA8gASgDEiQKHHVuZmluaXNoZWRfYnl0ZXNfcGVyX3Byb2plY3QYECABKAMSKQoHc2Vzc2lvbhgRIAEoCzIYLmFzc2F5LnYxLlJlc291cmNlTGltaXRzEhkKEW91dHB1dF9rZXB0X2J5dGVzGBIgASgDMmEKDVNlcnZlclNlcnZpY2USUAoNR2V0U2VydmVySW5mbxIeLmFzc2F5LnYxLkdldFNlcnZlckluZm9SZXF1ZXN0Gh8uYXNzYXkudjEuR2V0U2VydmVySW5mb1Jlc3BvbnNlQjAKDGRldi5hc3NheS52MVABWh5hc3NheS5kZXYvZ2VuL2Fzc2F5L3YxO2Fzc2F5djFiBnByb3RvMw", [file_assay_v1_types, file_google_protobuf_duration]);
 
 /**
  * Describes the message assay.v1.GetServerInfoRequest.
@@ -27,35 +27,14 @@ export const GetServerInfoResponseSchema = /*@__PURE__*/
   messageDesc(file_assay_v1_server, 1);
 
 /**
- * Describes the message assay.v1.ForgetWorkerRequest.
- * Use `create(ForgetWorkerRequestSchema)` to create a new message.
- */
-export const ForgetWorkerRequestSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_server, 2);
-
-/**
- * Describes the message assay.v1.ForgetWorkerResponse.
- * Use `create(ForgetWorkerResponseSchema)` to create a new message.
- */
-export const ForgetWorkerResponseSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_server, 3);
-
-/**
  * Describes the message assay.v1.Limits.
  * Use `create(LimitsSchema)` to create a new message.
  */
 export const LimitsSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_server, 4);
+  messageDesc(file_assay_v1_server, 2);
 
 /**
- * Describes the message assay.v1.WorkerInfo.
- * Use `create(WorkerInfoSchema)` to create a new message.
- */
-export const WorkerInfoSchema = /*@__PURE__*/
-  messageDesc(file_assay_v1_server, 5);
-
-/**
- * ServerService tells what this server is and can do, and gives up workers that are gone.
+ * ServerService tells what this server is and can do, so that a client can find out before it asks for too much.
  *
  * @generated from service assay.v1.ServerService
  */

@@ -4,9 +4,10 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Network, ResourceLimits } from "./types_pb.js";
-import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Heartbeat, Network, ResourceLimits, SampleName } from "./types_pb.js";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { TranscriptEvent } from "./execution_pb.js";
+import type { Verdict, VerificationState } from "./verification_pb.js";
 
 /**
  * Describes the file assay/v1/session.proto.
@@ -34,86 +35,93 @@ export declare type Session = Message<"assay.v1.Session"> & {
   state: SessionState;
 
   /**
-   * Why the session is FAILED, LOST or CLOSED: a stable word such as `TTL_EXPIRED`. Empty while it lives, unless its worker has paused it: `DISK_PRESSURE`, or `GRADING` while a sample of its project is graded that asks for it.
+   * Why the session is CLOSING, CLOSED, FAILED or LOST. Unspecified while it lives.
    *
-   * @generated from field: string reason = 3;
+   * @generated from field: assay.v1.SessionEndReason end_reason = 3;
    */
-  reason: string;
+  endReason: SessionEndReason;
 
   /**
-   * The same for people: one sentence.
+   * The stable reason of the error that kept the session from being made, such as `IMAGE_NOT_FOUND`. Empty unless `end_reason` is CREATE_FAILED.
    *
-   * @generated from field: string message = 4;
+   * @generated from field: string error_reason = 4;
+   */
+  errorReason: string;
+
+  /**
+   * Why the session ended, why its worker has paused it, or what it waits for while it is CREATING: one sentence for people.
+   *
+   * @generated from field: string message = 5;
    */
   message: string;
 
   /**
-   * The image the session was made from, as it was asked for.
+   * Whether the session is frozen.
    *
-   * @generated from field: string image = 5;
+   * @generated from field: bool paused = 6;
+   */
+  paused: boolean;
+
+  /**
+   * Who froze the session, and why. Unspecified unless it is paused. What the worker has paused goes on by itself.
+   *
+   * @generated from field: assay.v1.PauseReason pause_reason = 7;
+   */
+  pauseReason: PauseReason;
+
+  /**
+   * The image that the session was made from, as it was asked for. Empty: the server's base image, or that of its sample.
+   *
+   * @generated from field: string image = 8;
    */
   image: string;
 
   /**
+   * The sample that the session was made from; a fork has that of its source. Absent: none.
+   *
+   * @generated from field: assay.v1.SessionSample sample = 9;
+   */
+  sample?: SessionSample | undefined;
+
+  /**
+   * The session whose filesystem this one began with. Empty: none.
+   *
+   * @generated from field: string forked_from = 10;
+   */
+  forkedFrom: string;
+
+  /**
    * The caller's labels.
    *
-   * @generated from field: map<string, string> labels = 6;
+   * @generated from field: map<string, string> labels = 11;
    */
   labels: { [key: string]: string };
 
   /**
    * The limits in force.
    *
-   * @generated from field: assay.v1.ResourceLimits limits = 7;
+   * @generated from field: assay.v1.ResourceLimits limits = 12;
    */
   limits?: ResourceLimits | undefined;
 
   /**
    * Variables added to every execution's environment. Empty once the session has ended: they may be secrets, and are not kept.
    *
-   * @generated from field: map<string, string> env = 8;
+   * @generated from field: map<string, string> env = 13;
    */
   env: { [key: string]: string };
 
   /**
-   * When the session was asked for.
+   * What the session can reach, as it was asked for.
    *
-   * @generated from field: google.protobuf.Timestamp create_time = 9;
+   * @generated from field: assay.v1.Network network = 14;
    */
-  createTime?: Timestamp | undefined;
-
-  /**
-   * When the session will be closed if nobody extends it.
-   *
-   * @generated from field: google.protobuf.Timestamp expire_time = 10;
-   */
-  expireTime?: Timestamp | undefined;
-
-  /**
-   * When the session reached a terminal state.
-   *
-   * @generated from field: google.protobuf.Timestamp end_time = 11;
-   */
-  endTime?: Timestamp | undefined;
-
-  /**
-   * How long the session may be without a running execution or a call before it is closed. Absent: for ever.
-   *
-   * @generated from field: google.protobuf.Duration idle_timeout = 12;
-   */
-  idleTimeout?: Duration | undefined;
-
-  /**
-   * Whether the session is frozen, by PauseSession or by its worker, whose `reason` says why; what the worker has paused goes on by itself.
-   *
-   * @generated from field: bool paused = 13;
-   */
-  paused: boolean;
+  network?: Network | undefined;
 
   /**
    * The worker that holds the sandbox.
    *
-   * @generated from field: string worker_id = 14;
+   * @generated from field: string worker_id = 15;
    */
   workerId: string;
 
@@ -125,37 +133,44 @@ export declare type Session = Message<"assay.v1.Session"> & {
   warm: boolean;
 
   /**
-   * What the session can reach, as it was asked for.
+   * When the session was asked for.
    *
-   * @generated from field: assay.v1.Network network = 17;
+   * @generated from field: google.protobuf.Timestamp create_time = 17;
    */
-  network?: Network | undefined;
+  createTime?: Timestamp | undefined;
 
   /**
-   * The session whose filesystem this one began with. Empty: none.
+   * When the session will be closed unless somebody extends its time to live.
    *
-   * @generated from field: string forked_from = 18;
+   * @generated from field: google.protobuf.Timestamp expire_time = 18;
    */
-  forkedFrom: string;
+  expireTime?: Timestamp | undefined;
 
   /**
-   * The sample the session was made from; a fork has that of its source. Absent: none.
+   * When the session reached a terminal state. Absent while it lives.
    *
-   * @generated from field: assay.v1.SessionSample sample = 19;
+   * @generated from field: google.protobuf.Timestamp end_time = 19;
    */
-  sample?: SessionSample | undefined;
+  endTime?: Timestamp | undefined;
+
+  /**
+   * How long the session may be without a running execution or a call before it is closed. Absent: for ever.
+   *
+   * @generated from field: google.protobuf.Duration idle_timeout = 20;
+   */
+  idleTimeout?: Duration | undefined;
 
   /**
    * Whether what happened in the session can be read now that it has ended. Unspecified while it lives, and for one in which nothing ever ran.
    *
-   * @generated from field: assay.v1.TranscriptState transcript_state = 31;
+   * @generated from field: assay.v1.TranscriptState transcript_state = 21;
    */
   transcriptState: TranscriptState;
 
   /**
    * Why the transcript is MISSING, or still PENDING: one sentence.
    *
-   * @generated from field: string transcript_message = 32;
+   * @generated from field: string transcript_message = 22;
    */
   transcriptMessage: string;
 };
@@ -173,51 +188,37 @@ export declare const SessionSchema: GenMessage<Session>;
  */
 export declare type SessionSample = Message<"assay.v1.SessionSample"> & {
   /**
-   * The dataset.
+   * The sample, with the version that was chosen.
    *
-   * @generated from field: string dataset = 1;
+   * @generated from field: assay.v1.SampleName name = 1;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 2;
-   */
-  sampleId: string;
-
-  /**
-   * The version.
-   *
-   * @generated from field: string version = 3;
-   */
-  version: string;
+  name?: SampleName | undefined;
 
   /**
    * `sha256:…` over everything in the sample's folder.
    *
-   * @generated from field: string content_digest = 4;
+   * @generated from field: string content_digest = 2;
    */
   contentDigest: string;
 
   /**
    * `sha256:…` over what its image is made from.
    *
-   * @generated from field: string image_digest = 5;
+   * @generated from field: string image_digest = 3;
    */
   imageDigest: string;
 
   /**
    * `sha256:…` over how it is graded.
    *
-   * @generated from field: string verification_digest = 6;
+   * @generated from field: string verification_digest = 4;
    */
   verificationDigest: string;
 
   /**
    * The task, as the agent reads it. Empty in lists.
    *
-   * @generated from field: string instruction = 7;
+   * @generated from field: string instruction = 5;
    */
   instruction: string;
 };
@@ -286,31 +287,18 @@ export declare type CreateSessionRequest = Message<"assay.v1.CreateSessionReques
   /**
    * What the session can reach. Absent: nothing, or what its sample says. Must be absent with a sample: what can be reached is part of the task.
    *
-   * @generated from field: assay.v1.Network network = 9;
+   * @generated from field: assay.v1.Network network = 8;
    */
   network?: Network | undefined;
 
   /**
-   * The dataset of the sample to make the session from, with its code in place; `image` must be empty then. Limits and variables are the sample's, unless they are
+   * The sample to make the session from, with its code in place; `image` must be empty then. Limits and variables are the sample's, unless they are
    * given here. Where the sample's image was never built it is built first, which may take minutes: the session is CREATING meanwhile, and its message says so.
+   * Absent: no sample.
    *
-   * @generated from field: string dataset = 10;
+   * @generated from field: assay.v1.SampleName sample = 9;
    */
-  dataset: string;
-
-  /**
-   * The sample's id.
-   *
-   * @generated from field: string sample_id = 11;
-   */
-  sampleId: string;
-
-  /**
-   * The sample's version. Empty: the newest.
-   *
-   * @generated from field: string sample_version = 12;
-   */
-  sampleVersion: string;
+  sample?: SampleName | undefined;
 };
 
 /**
@@ -468,7 +456,7 @@ export declare type Labels = Message<"assay.v1.Labels"> & {
 export declare const LabelsSchema: GenMessage<Labels>;
 
 /**
- * UpdateSessionRequest changes what is given and leaves the rest.
+ * UpdateSessionRequest changes what its mask names and leaves the rest.
  *
  * @generated from message assay.v1.UpdateSessionRequest
  */
@@ -488,18 +476,25 @@ export declare type UpdateSessionRequest = Message<"assay.v1.UpdateSessionReques
   ttl?: Duration | undefined;
 
   /**
-   * The new idle timeout; zero: none.
+   * The new idle timeout. Zero, or absent and named by the mask: none.
    *
    * @generated from field: google.protobuf.Duration idle_timeout = 3;
    */
   idleTimeout?: Duration | undefined;
 
   /**
-   * Replaces all labels.
+   * The labels that replace all labels. Empty and named by the mask: the session has none afterwards.
    *
-   * @generated from field: assay.v1.Labels labels = 4;
+   * @generated from field: map<string, string> labels = 4;
    */
-  labels?: Labels | undefined;
+  labels: { [key: string]: string };
+
+  /**
+   * The fields to change: `ttl`, `idle_timeout`, `labels`. What is given and not named is not changed. Absent or empty: those that are given.
+   *
+   * @generated from field: google.protobuf.FieldMask update_mask = 5;
+   */
+  updateMask?: FieldMask | undefined;
 };
 
 /**
@@ -783,6 +778,13 @@ export declare type FollowSessionResponse = Message<"assay.v1.FollowSessionRespo
    * @generated from field: assay.v1.SessionEvent event = 1;
    */
   event?: SessionEvent | undefined;
+
+  /**
+   * How the session looks now; UNREACHABLE while its worker is silent. Unspecified unless the event is a heartbeat.
+   *
+   * @generated from field: assay.v1.SessionState session_state = 2;
+   */
+  sessionState: SessionState;
 };
 
 /**
@@ -844,23 +846,23 @@ export declare type SessionEvent = Message<"assay.v1.SessionEvent"> & {
     /**
      * Nothing happened for a while; the stream is alive.
      *
-     * @generated from field: assay.v1.SessionHeartbeat heartbeat = 6;
+     * @generated from field: assay.v1.Heartbeat heartbeat = 6;
      */
-    value: SessionHeartbeat;
+    value: Heartbeat;
     case: "heartbeat";
   } | {
     /**
      * A shell was opened, opened again or closed.
      *
-     * @generated from field: assay.v1.ShellChanged shell = 10;
+     * @generated from field: assay.v1.ShellChanged shell = 7;
      */
     value: ShellChanged;
     case: "shell";
   } | {
     /**
-     * A verification of the session reached another status. Of one that went on after the session had ended only its own end is told.
+     * A verification of the session reached another state. Of one that went on after the session had ended only its own end is told.
      *
-     * @generated from field: assay.v1.VerificationChanged verification = 12;
+     * @generated from field: assay.v1.VerificationChanged verification = 8;
      */
     value: VerificationChanged;
     case: "verification";
@@ -887,32 +889,32 @@ export declare type VerificationChanged = Message<"assay.v1.VerificationChanged"
   verificationId: string;
 
   /**
-   * The status, one of the words `pending`, `starting`, `running`, `completed`, `error` and `cancelled`.
+   * Where the verification is in its life.
    *
-   * @generated from field: string status = 2;
+   * @generated from field: assay.v1.VerificationState state = 2;
    */
-  status: string;
+  state: VerificationState;
 
   /**
-   * The verdict, such as `PASSED`, once there is one.
+   * The verdict. Unspecified until there is one.
    *
-   * @generated from field: string verdict = 3;
+   * @generated from field: assay.v1.Verdict verdict = 3;
    */
-  verdict: string;
+  verdict: Verdict;
 
   /**
    * How many tests passed.
    *
-   * @generated from field: uint32 passed = 4;
+   * @generated from field: int32 passed_count = 4;
    */
-  passed: number;
+  passedCount: number;
 
   /**
-   * Of how many.
+   * How many tests there were.
    *
-   * @generated from field: uint32 total = 5;
+   * @generated from field: int32 test_count = 5;
    */
-  total: number;
+  testCount: number;
 };
 
 /**
@@ -942,11 +944,11 @@ export declare type ShellChanged = Message<"assay.v1.ShellChanged"> & {
   change: ShellChange;
 
   /**
-   * How often it was opened so far.
+   * How many times the shell has been opened so far.
    *
-   * @generated from field: uint32 times_opened = 3;
+   * @generated from field: int32 open_count = 3;
    */
-  timesOpened: number;
+  openCount: number;
 };
 
 /**
@@ -969,25 +971,39 @@ export declare type SessionStateChanged = Message<"assay.v1.SessionStateChanged"
   state: SessionState;
 
   /**
-   * Why it closes or has ended: a stable word.
+   * Why the session closes or has ended. Unspecified while it lives.
    *
-   * @generated from field: string reason = 2;
+   * @generated from field: assay.v1.SessionEndReason end_reason = 2;
    */
-  reason: string;
+  endReason: SessionEndReason;
 
   /**
-   * The same for people.
+   * The stable reason of the error that kept the session from being made. Empty unless `end_reason` is CREATE_FAILED.
    *
-   * @generated from field: string message = 3;
+   * @generated from field: string error_reason = 3;
+   */
+  errorReason: string;
+
+  /**
+   * Why the session ended, or why its worker has paused it: one sentence for people.
+   *
+   * @generated from field: string message = 4;
    */
   message: string;
 
   /**
    * Whether the session is frozen.
    *
-   * @generated from field: bool paused = 4;
+   * @generated from field: bool paused = 5;
    */
   paused: boolean;
+
+  /**
+   * Who froze the session, and why. Unspecified unless it is paused.
+   *
+   * @generated from field: assay.v1.PauseReason pause_reason = 6;
+   */
+  pauseReason: PauseReason;
 };
 
 /**
@@ -1017,24 +1033,119 @@ export declare type TranscriptMissing = Message<"assay.v1.TranscriptMissing"> & 
 export declare const TranscriptMissingSchema: GenMessage<TranscriptMissing>;
 
 /**
- * SessionHeartbeat says that a stream is alive.
+ * SessionEndReason says why a session ended. The first cause wins.
  *
- * @generated from message assay.v1.SessionHeartbeat
+ * @generated from enum assay.v1.SessionEndReason
  */
-export declare type SessionHeartbeat = Message<"assay.v1.SessionHeartbeat"> & {
+export enum SessionEndReason {
   /**
-   * How the session looks now; UNREACHABLE while its worker is silent.
+   * The session lives.
    *
-   * @generated from field: assay.v1.SessionState state = 1;
+   * @generated from enum value: SESSION_END_REASON_UNSPECIFIED = 0;
    */
-  state: SessionState;
-};
+  UNSPECIFIED = 0,
+
+  /**
+   * CloseSession was called.
+   *
+   * @generated from enum value: SESSION_END_REASON_CLOSED_BY_CALLER = 1;
+   */
+  CLOSED_BY_CALLER = 1,
+
+  /**
+   * The session's time to live was up.
+   *
+   * @generated from enum value: SESSION_END_REASON_TTL_EXPIRED = 2;
+   */
+  TTL_EXPIRED = 2,
+
+  /**
+   * The session was idle for its idle timeout.
+   *
+   * @generated from enum value: SESSION_END_REASON_IDLE_TIMEOUT = 3;
+   */
+  IDLE_TIMEOUT = 3,
+
+  /**
+   * The session's worker was stopped in a way that closes its sessions.
+   *
+   * @generated from enum value: SESSION_END_REASON_WORKER_STOPPED = 4;
+   */
+  WORKER_STOPPED = 4,
+
+  /**
+   * The sandbox could not be made; `error_reason` and `message` say why.
+   *
+   * @generated from enum value: SESSION_END_REASON_CREATE_FAILED = 5;
+   */
+  CREATE_FAILED = 5,
+
+  /**
+   * The sandbox ended by itself, was removed by somebody else, or was gone when its worker came back.
+   *
+   * @generated from enum value: SESSION_END_REASON_SANDBOX_LOST = 6;
+   */
+  SANDBOX_LOST = 6,
+
+  /**
+   * The guest in the sandbox broke its protocol, as only an attack or a bug of ours does.
+   *
+   * @generated from enum value: SESSION_END_REASON_GUEST_PROTOCOL = 7;
+   */
+  GUEST_PROTOCOL = 7,
+
+  /**
+   * The operator gave up the session's worker.
+   *
+   * @generated from enum value: SESSION_END_REASON_WORKER_FORGOTTEN = 8;
+   */
+  WORKER_FORGOTTEN = 8,
+}
 
 /**
- * Describes the message assay.v1.SessionHeartbeat.
- * Use `create(SessionHeartbeatSchema)` to create a new message.
+ * Describes the enum assay.v1.SessionEndReason.
  */
-export declare const SessionHeartbeatSchema: GenMessage<SessionHeartbeat>;
+export declare const SessionEndReasonSchema: GenEnum<SessionEndReason>;
+
+/**
+ * PauseReason says who froze a session, and why.
+ *
+ * @generated from enum assay.v1.PauseReason
+ */
+export enum PauseReason {
+  /**
+   * The session is not paused.
+   *
+   * @generated from enum value: PAUSE_REASON_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * PauseSession was called. ResumeSession ends it.
+   *
+   * @generated from enum value: PAUSE_REASON_CALLER = 1;
+   */
+  CALLER = 1,
+
+  /**
+   * The disk of the worker's host is nearly full and the session writes to it. It goes on when there is room.
+   *
+   * @generated from enum value: PAUSE_REASON_DISK_PRESSURE = 2;
+   */
+  DISK_PRESSURE = 2,
+
+  /**
+   * A sample of the session's project is graded that asks for it. The session goes on when the grading has ended.
+   *
+   * @generated from enum value: PAUSE_REASON_GRADING = 3;
+   */
+  GRADING = 3,
+}
+
+/**
+ * Describes the enum assay.v1.PauseReason.
+ */
+export declare const PauseReasonSchema: GenEnum<PauseReason>;
 
 /**
  * SessionState says where a session is in its life. CLOSED, FAILED and LOST are final.
@@ -1221,7 +1332,7 @@ export declare const SessionService: GenService<{
     output: typeof ListSessionsResponseSchema;
   },
   /**
-   * UpdateSession changes a live session's time to live, idle timeout or labels.
+   * UpdateSession changes a live session's time to live, idle timeout or labels, as its mask says.
    *
    * @generated from rpc assay.v1.SessionService.UpdateSession
    */

@@ -25,38 +25,32 @@ export declare type OpenShellRequest = Message<"assay.v1.OpenShellRequest"> & {
   sessionId: string;
 
   /**
-   * Chosen by the caller, or empty: the server makes one. Unique in its session, also after the shell was closed.
+   * Chosen by the caller, or empty: the server makes one. The same id again returns the first shell, also after a restart and after it was closed; with another
+   * program, environment or directory it is refused (SHELL_ID_REUSED).
    *
    * @generated from field: string shell_id = 2;
    */
   shellId: string;
 
   /**
-   * The same id again returns the shell that the first call opened, also after a restart.
-   *
-   * @generated from field: string request_id = 3;
-   */
-  requestId: string;
-
-  /**
    * The shell and its arguments: bash, dash, zsh, ash, sh, or busybox followed by ash or sh. Empty: bash where the image has it, else sh.
    * At most 64, 64 KiB together.
    *
-   * @generated from field: repeated string program = 4;
+   * @generated from field: repeated string program = 3;
    */
   program: string[];
 
   /**
    * Variables added to the session's. At most 256, 64 KiB together.
    *
-   * @generated from field: map<string, string> env = 5;
+   * @generated from field: map<string, string> env = 4;
    */
   env: { [key: string]: string };
 
   /**
    * An absolute path. Empty: the image's working directory.
    *
-   * @generated from field: string working_directory = 6;
+   * @generated from field: string working_directory = 5;
    */
   workingDirectory: string;
 };
@@ -129,11 +123,11 @@ export declare type Shell = Message<"assay.v1.Shell"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * How often it was opened: more than once if it ended by itself or a command could not be ended otherwise.
+   * How many times the shell was opened: more than once if it ended by itself or a command could not be ended otherwise.
    *
-   * @generated from field: uint32 times_opened = 6;
+   * @generated from field: int32 open_count = 6;
    */
-  timesOpened: number;
+  openCount: number;
 
   /**
    * The execution that runs in it; empty: none.
@@ -143,11 +137,11 @@ export declare type Shell = Message<"assay.v1.Shell"> & {
   runningExecutionId: string;
 
   /**
-   * How many executions wait for it.
+   * How many executions wait for the shell.
    *
-   * @generated from field: uint32 queued_executions = 8;
+   * @generated from field: int32 queued_execution_count = 8;
    */
-  queuedExecutions: number;
+  queuedExecutionCount: number;
 
   /**
    * The directory it was opened in.

@@ -26,21 +26,21 @@ export declare type ResourceLimits = Message<"assay.v1.ResourceLimits"> & {
   /**
    * Memory in bytes, swap excluded (there is none).
    *
-   * @generated from field: optional uint64 memory_bytes = 2;
+   * @generated from field: optional int64 memory_bytes = 2;
    */
   memoryBytes?: bigint | undefined;
 
   /**
    * Size in bytes of everything the session writes to its filesystem. Absent in an answer: its worker cannot limit it (no capability `disk_limit`).
    *
-   * @generated from field: optional uint64 disk_bytes = 3;
+   * @generated from field: optional int64 disk_bytes = 3;
    */
   diskBytes?: bigint | undefined;
 
   /**
    * Processes and threads at one time.
    *
-   * @generated from field: optional uint32 pids = 4;
+   * @generated from field: optional int32 pids = 4;
    */
   pids?: number | undefined;
 };
@@ -78,6 +78,54 @@ export declare type Network = Message<"assay.v1.Network"> & {
  * Use `create(NetworkSchema)` to create a new message.
  */
 export declare const NetworkSchema: GenMessage<Network>;
+
+/**
+ * SampleName names one version of a sample.
+ *
+ * @generated from message assay.v1.SampleName
+ */
+export declare type SampleName = Message<"assay.v1.SampleName"> & {
+  /**
+   * The dataset, such as `examples`.
+   *
+   * @generated from field: string dataset_id = 1;
+   */
+  datasetId: string;
+
+  /**
+   * The sample's id, unique in its dataset, such as `hello-fix`.
+   *
+   * @generated from field: string sample_id = 2;
+   */
+  sampleId: string;
+
+  /**
+   * The version, as the sample's maker named it. Empty in a request: the newest. Never empty in an answer.
+   *
+   * @generated from field: string version = 3;
+   */
+  version: string;
+};
+
+/**
+ * Describes the message assay.v1.SampleName.
+ * Use `create(SampleNameSchema)` to create a new message.
+ */
+export declare const SampleNameSchema: GenMessage<SampleName>;
+
+/**
+ * Heartbeat says that a stream is alive. It is sent in every stream that may be silent for long, after ten seconds of silence.
+ *
+ * @generated from message assay.v1.Heartbeat
+ */
+export declare type Heartbeat = Message<"assay.v1.Heartbeat"> & {
+};
+
+/**
+ * Describes the message assay.v1.Heartbeat.
+ * Use `create(HeartbeatSchema)` to create a new message.
+ */
+export declare const HeartbeatSchema: GenMessage<Heartbeat>;
 
 /**
  * NetworkMode is how much of the outside a session can reach.
@@ -165,4 +213,44 @@ export enum Assurance {
  * Describes the enum assay.v1.Assurance.
  */
 export declare const AssuranceSchema: GenEnum<Assurance>;
+
+/**
+ * TestRole is what a sample expects of a test.
+ *
+ * @generated from enum assay.v1.TestRole
+ */
+export enum TestRole {
+  /**
+   * The sample does not name the test.
+   *
+   * @generated from enum value: TEST_ROLE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The test fails before the task is done and must pass afterwards.
+   *
+   * @generated from enum value: TEST_ROLE_FAIL_TO_PASS = 1;
+   */
+  FAIL_TO_PASS = 1,
+
+  /**
+   * The test passes before and must pass afterwards.
+   *
+   * @generated from enum value: TEST_ROLE_PASS_TO_PASS = 2;
+   */
+  PASS_TO_PASS = 2,
+
+  /**
+   * The test is a trap that no honest submission passes. Keys without the grader scope are not told of it.
+   *
+   * @generated from enum value: TEST_ROLE_SENTINEL_FAIL = 3;
+   */
+  SENTINEL_FAIL = 3,
+}
+
+/**
+ * Describes the enum assay.v1.TestRole.
+ */
+export declare const TestRoleSchema: GenEnum<TestRole>;
 

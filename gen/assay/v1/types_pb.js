@@ -8,7 +8,7 @@ import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/code
  * Describes the file assay/v1/types.proto.
  */
 export const file_assay_v1_types = /*@__PURE__*/
-  fileDesc("ChRhc3NheS92MS90eXBlcy5wcm90bxIIYXNzYXkudjEinAEKDlJlc291cmNlTGltaXRzEhEKBGNwdXMYASABKAFIAIgBARIZCgxtZW1vcnlfYnl0ZXMYAiABKARIAYgBARIXCgpkaXNrX2J5dGVzGAMgASgESAKIAQESEQoEcGlkcxgEIAEoDUgDiAEBQgcKBV9jcHVzQg8KDV9tZW1vcnlfYnl0ZXNCDQoLX2Rpc2tfYnl0ZXNCBwoFX3BpZHMiPQoHTmV0d29yaxIjCgRtb2RlGAEgASgOMhUuYXNzYXkudjEuTmV0d29ya01vZGUSDQoFYWxsb3cYAiADKAkqcgoLTmV0d29ya01vZGUSHAoYTkVUV09SS19NT0RFX1VOU1BFQ0lGSUVEEAASFQoRTkVUV09SS19NT0RFX05PTkUQARIXChNORVRXT1JLX01PREVfRUdSRVNTEAISFQoRTkVUV09SS19NT0RFX0ZVTEwQAyqCAQoJQXNzdXJhbmNlEhkKFUFTU1VSQU5DRV9VTlNQRUNJRklFRBAAEhYKEkFTU1VSQU5DRV9JU09MQVRFRBABEhgKFEFTU1VSQU5DRV9JTl9QUk9DRVNTEAISEgoOQVNTVVJBTkNFX0ZPUksQAxIUChBBU1NVUkFOQ0VfU0hBUkVEEARCMAoMZGV2LmFzc2F5LnYxUAFaHmFzc2F5LmRldi9nZW4vYXNzYXkvdjE7YXNzYXl2MWIGcHJvdG8z");
+  fileDesc("ChRhc3NheS92MS90eXBlcy5wcm90bxIIYXNzYXkudjEinAEKDlJlc291cmNlTGltaXRzEhEKBGNwdXMYASABKAFIAIgBARIZCgxtZW1vcnlfYnl0ZXMYAiABKANIAYgBARIXCgpkaXNrX2J5dGVzGAMgASgDSAKIAQESEQoEcGlkcxgEIAEoBUgDiAEBQgcKBV9jcHVzQg8KDV9tZW1vcnlfYnl0ZXNCDQoLX2Rpc2tfYnl0ZXNCBwoFX3BpZHMiPQoHTmV0d29yaxIjCgRtb2RlGAEgASgOMhUuYXNzYXkudjEuTmV0d29ya01vZGUSDQoFYWxsb3cYAiADKAkiRAoKU2FtcGxlTmFtZRISCgpkYXRhc2V0X2lkGAEgASgJEhEKCXNhbXBsZV9pZBgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJIgsKCUhlYXJ0YmVhdCpyCgtOZXR3b3JrTW9kZRIcChhORVRXT1JLX01PREVfVU5TUEVDSUZJRUQQABIVChFORVRXT1JLX01PREVfTk9ORRABEhcKE05FVFdPUktfTU9ERV9FR1JFU1MQAhIVChFORVRXT1JLX01PREVfRlVMTBADKoIBCglBc3N1cmFuY2USGQoVQVNTVVJBTkNFX1VOU1BFQ0lGSUVEEAASFgoSQVNTVVJBTkNFX0lTT0xBVEVEEAESGAoUQVNTVVJBTkNFX0lOX1BST0NFU1MQAhISCg5BU1NVUkFOQ0VfRk9SSxADEhQKEEFTU1VSQU5DRV9TSEFSRUQQBCp6CghUZXN0Um9sZRIZChVURVNUX1JPTEVfVU5TUEVDSUZJRUQQABIaChZURVNUX1JPTEVfRkFJTF9UT19QQVNTEAESGgoWVEVTVF9ST0xFX1BBU1NfVE9fUEFTUxACEhsKF1RFU1RfUk9MRV9TRU5USU5FTF9GQUlMEANCMAoMZGV2LmFzc2F5LnYxUAFaHmFzc2F5LmRldi9nZW4vYXNzYXkvdjE7YXNzYXl2MWIGcHJvdG8z");
 
 /**
  * Describes the message assay.v1.ResourceLimits.
@@ -23,6 +23,20 @@ export const ResourceLimitsSchema = /*@__PURE__*/
  */
 export const NetworkSchema = /*@__PURE__*/
   messageDesc(file_assay_v1_types, 1);
+
+/**
+ * Describes the message assay.v1.SampleName.
+ * Use `create(SampleNameSchema)` to create a new message.
+ */
+export const SampleNameSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_types, 2);
+
+/**
+ * Describes the message assay.v1.Heartbeat.
+ * Use `create(HeartbeatSchema)` to create a new message.
+ */
+export const HeartbeatSchema = /*@__PURE__*/
+  messageDesc(file_assay_v1_types, 3);
 
 /**
  * Describes the enum assay.v1.NetworkMode.
@@ -51,4 +65,18 @@ export const AssuranceSchema = /*@__PURE__*/
  */
 export const Assurance = /*@__PURE__*/
   tsEnum(AssuranceSchema);
+
+/**
+ * Describes the enum assay.v1.TestRole.
+ */
+export const TestRoleSchema = /*@__PURE__*/
+  enumDesc(file_assay_v1_types, 2);
+
+/**
+ * TestRole is what a sample expects of a test.
+ *
+ * @generated from enum assay.v1.TestRole
+ */
+export const TestRole = /*@__PURE__*/
+  tsEnum(TestRoleSchema);
 

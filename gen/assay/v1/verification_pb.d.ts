@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Assurance } from "./types_pb.js";
+import type { Assurance, Heartbeat, SampleName, TestRole } from "./types_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -19,142 +19,128 @@ export declare const file_assay_v1_verification: GenFile;
  */
 export declare type Verification = Message<"assay.v1.Verification"> & {
   /**
-   * Its id, `ver_…`.
+   * The verification's id, `ver_…`.
    *
    * @generated from field: string verification_id = 1;
    */
   verificationId: string;
 
   /**
-   * The session the submission was taken from.
+   * The session that the submission was taken from.
    *
    * @generated from field: string session_id = 2;
    */
   sessionId: string;
 
   /**
-   * Where it is in its life.
+   * Where the verification is in its life.
    *
-   * @generated from field: assay.v1.VerificationStatus status = 3;
+   * @generated from field: assay.v1.VerificationState state = 3;
    */
-  status: VerificationStatus;
+  state: VerificationState;
 
   /**
-   * What its worker is doing, a word such as `preparing`. Empty unless STARTING or RUNNING.
+   * What its worker is doing. Unspecified unless the state is STARTING or RUNNING.
    *
-   * @generated from field: string phase = 4;
+   * @generated from field: assay.v1.GradingPhase phase = 4;
    */
-  phase: string;
+  phase: GradingPhase;
 
   /**
-   * The dataset of the sample.
+   * The sample whose tests grade it.
    *
-   * @generated from field: string dataset = 5;
+   * @generated from field: assay.v1.SampleName sample = 5;
    */
-  dataset: string;
+  sample?: SampleName | undefined;
 
   /**
-   * The sample.
+   * Digests of what is graded, and of what it is graded by.
    *
-   * @generated from field: string sample_id = 6;
-   */
-  sampleId: string;
-
-  /**
-   * The sample's version.
-   *
-   * @generated from field: string sample_version = 7;
-   */
-  sampleVersion: string;
-
-  /**
-   * What is graded, and by what.
-   *
-   * @generated from field: assay.v1.VerificationDigests digests = 8;
+   * @generated from field: assay.v1.VerificationDigests digests = 6;
    */
   digests?: VerificationDigests | undefined;
 
   /**
-   * The submission.
+   * The size of the submission.
    *
-   * @generated from field: assay.v1.SubmissionInfo submission = 9;
+   * @generated from field: assay.v1.SubmissionInfo submission = 7;
    */
   submission?: SubmissionInfo | undefined;
 
   /**
    * How far the verdict will be trustworthy: the weakest level among the tests that must pass.
    *
-   * @generated from field: assay.v1.Assurance assurance = 10;
+   * @generated from field: assay.v1.Assurance assurance = 8;
    */
   assurance: Assurance;
 
   /**
-   * When it was asked for.
+   * When the verification was asked for.
    *
-   * @generated from field: google.protobuf.Timestamp create_time = 11;
+   * @generated from field: google.protobuf.Timestamp create_time = 9;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * When a worker began with it, the last time. Absent while it waits.
+   * When a worker last began to grade it. Absent while no worker has.
    *
-   * @generated from field: google.protobuf.Timestamp start_time = 12;
+   * @generated from field: google.protobuf.Timestamp start_time = 10;
    */
   startTime?: Timestamp | undefined;
 
   /**
-   * When it reached its terminal status.
+   * When the verification reached its terminal state. Absent before.
    *
-   * @generated from field: google.protobuf.Timestamp end_time = 13;
+   * @generated from field: google.protobuf.Timestamp end_time = 11;
    */
   endTime?: Timestamp | undefined;
 
   /**
-   * How often a worker began with it.
+   * How many times a worker began to grade it.
    *
-   * @generated from field: uint32 attempts = 14;
+   * @generated from field: int32 attempt_count = 12;
    */
-  attempts: number;
+  attemptCount: number;
 
   /**
-   * Whether it is to be cancelled.
+   * Whether somebody has asked to cancel it.
    *
-   * @generated from field: bool cancel_requested = 15;
+   * @generated from field: bool cancel_requested = 13;
    */
   cancelRequested: boolean;
 
   /**
-   * The verification whose verdict this one has, since submission, sample and image are the same. Empty: it was graded itself.
+   * The id of the verification whose verdict this one has, because submission, sample and image are the same. Empty: this one was graded itself.
    *
-   * @generated from field: string reused_from = 16;
+   * @generated from field: string reused_from = 14;
    */
   reusedFrom: string;
 
   /**
-   * The verification whose submission is graded again. Empty: it was sealed for this one.
+   * The id of the verification whose submission this one grades again. Empty: the submission was sealed for this one.
    *
-   * @generated from field: string regrade_of = 17;
+   * @generated from field: string regrade_of = 15;
    */
   regradeOf: string;
 
   /**
-   * The worker that grades or graded it.
+   * The worker that grades or graded it. Empty while no worker has.
    *
-   * @generated from field: string worker_id = 18;
+   * @generated from field: string worker_id = 16;
    */
   workerId: string;
 
   /**
-   * What came out. Absent until it has ended, and where it was cancelled.
+   * What came out. Absent until the verification has ended, and where it was cancelled.
    *
-   * @generated from field: assay.v1.VerificationResult result = 19;
+   * @generated from field: assay.v1.VerificationResult result = 17;
    */
   result?: VerificationResult | undefined;
 
   /**
-   * Why an attempt failed that is repeated, or what else is worth knowing now. For people.
+   * Why an attempt failed that is repeated, or what else is worth knowing now: one sentence for people.
    *
-   * @generated from field: string message = 20;
+   * @generated from field: string message = 18;
    */
   message: string;
 };
@@ -172,35 +158,35 @@ export declare const VerificationSchema: GenMessage<Verification>;
  */
 export declare type VerificationDigests = Message<"assay.v1.VerificationDigests"> & {
   /**
-   * Over the submission. Empty where it could not be taken.
+   * The digest of the submission. Empty where no submission could be taken.
    *
    * @generated from field: string submission = 1;
    */
   submission: string;
 
   /**
-   * Over everything in the sample's folder.
+   * The digest of everything in the sample's folder.
    *
    * @generated from field: string sample = 2;
    */
   sample: string;
 
   /**
-   * Over how the sample is graded.
+   * The digest of how the sample is graded.
    *
    * @generated from field: string verification = 3;
    */
   verification: string;
 
   /**
-   * Over what the sample's image is made from, the worker's base image included.
+   * The digest of what the sample's image is made from, the worker's base image included.
    *
    * @generated from field: string image = 4;
    */
   image: string;
 
   /**
-   * Over everything that the session had changed in its whole file system when it was sealed. Empty unless the sample has a run at FORK.
+   * The digest of everything that the session had changed in its whole file system when it was sealed. Empty unless the sample has a run at FORK.
    *
    * @generated from field: string file_system = 5;
    */
@@ -214,38 +200,38 @@ export declare type VerificationDigests = Message<"assay.v1.VerificationDigests"
 export declare const VerificationDigestsSchema: GenMessage<VerificationDigests>;
 
 /**
- * SubmissionInfo describes what was sealed.
+ * SubmissionInfo is the size of what was sealed.
  *
  * @generated from message assay.v1.SubmissionInfo
  */
 export declare type SubmissionInfo = Message<"assay.v1.SubmissionInfo"> & {
   /**
-   * Of all files together.
+   * The size of all files together, in bytes.
    *
-   * @generated from field: uint64 bytes = 1;
+   * @generated from field: int64 size_bytes = 1;
    */
-  bytes: bigint;
+  sizeBytes: bigint;
 
   /**
-   * Files, links, directories and deletions together.
+   * How many files, links, directories and deletions there are together.
    *
-   * @generated from field: uint32 files = 2;
+   * @generated from field: int32 file_count = 2;
    */
-  files: number;
+  fileCount: number;
 
   /**
-   * Of those, deletions.
+   * How many of those are deletions.
    *
-   * @generated from field: uint32 deletions = 3;
+   * @generated from field: int32 deletion_count = 3;
    */
-  deletions: number;
+  deletionCount: number;
 
   /**
-   * How long the session stood still for it.
+   * How long the session stood still while the submission was taken.
    *
-   * @generated from field: google.protobuf.Duration pause = 4;
+   * @generated from field: google.protobuf.Duration pause_duration = 4;
    */
-  pause?: Duration | undefined;
+  pauseDuration?: Duration | undefined;
 };
 
 /**
@@ -261,193 +247,186 @@ export declare const SubmissionInfoSchema: GenMessage<SubmissionInfo>;
  */
 export declare type VerificationResult = Message<"assay.v1.VerificationResult"> & {
   /**
-   * Whether the verdict is PASSED.
-   *
-   * @generated from field: bool is_success = 1;
-   */
-  isSuccess: boolean;
-
-  /**
-   * How many tests there were. Sentinels are traps and do not count.
-   *
-   * @generated from field: uint32 total = 2;
-   */
-  total: number;
-
-  /**
-   * How many passed.
-   *
-   * @generated from field: uint32 passed = 3;
-   */
-  passed: number;
-
-  /**
-   * How many failed, ended in an error or are missing.
-   *
-   * @generated from field: uint32 failed = 4;
-   */
-  failed: number;
-
-  /**
-   * How many were skipped.
-   *
-   * @generated from field: uint32 skipped = 5;
-   */
-  skipped: number;
-
-  /**
-   * Names of those that passed. For keys with the grader scope only, as are all names, output and notes.
-   *
-   * @generated from field: repeated string passes = 6;
-   */
-  passes: string[];
-
-  /**
-   * Names of those that failed.
-   *
-   * @generated from field: repeated string failures = 7;
-   */
-  failures: string[];
-
-  /**
-   * Names of those that were skipped.
-   *
-   * @generated from field: repeated string skips = 8;
-   */
-  skips: string[];
-
-  /**
-   * What the runs wrote to stdout, in their order.
-   *
-   * @generated from field: bytes stdout = 9;
-   */
-  stdout: Uint8Array;
-
-  /**
-   * What they wrote to stderr.
-   *
-   * @generated from field: bytes stderr = 10;
-   */
-  stderr: Uint8Array;
-
-  /**
-   * How long the runs of the tests took together; in whole seconds without the grader scope.
-   *
-   * @generated from field: double execution_duration_seconds = 11;
-   */
-  executionDurationSeconds: number;
-
-  /**
-   * How the outcome was read: the formats of the reports, such as `junit`.
-   *
-   * @generated from field: string tool = 12;
-   */
-  tool: string;
-
-  /**
    * The verdict.
    *
-   * @generated from field: assay.v1.Verdict verdict = 13;
+   * @generated from field: assay.v1.Verdict verdict = 1;
    */
   verdict: Verdict;
 
   /**
    * Why, in a sentence.
    *
-   * @generated from field: string reason = 14;
+   * @generated from field: string reason = 2;
    */
   reason: string;
 
   /**
-   * How far the verdict can be trusted.
+   * How far the verdict can be trusted: the weakest level among the roles that it needed.
    *
-   * @generated from field: assay.v1.Assurance assurance = 15;
+   * @generated from field: assay.v1.Assurance assurance = 3;
    */
   assurance: Assurance;
 
   /**
+   * The level of each role of the sample.
+   *
+   * @generated from field: repeated assay.v1.RoleAssurance roles = 4;
+   */
+  roles: RoleAssurance[];
+
+  /**
    * Whether the outcome is the agent's doing, so that it may be learnt from.
    *
-   * @generated from field: bool trainable = 16;
+   * @generated from field: bool trainable = 5;
    */
   trainable: boolean;
 
   /**
-   * From 0 to 1.
+   * The reward, from 0 to 1.
    *
-   * @generated from field: double reward = 17;
+   * @generated from field: double reward = 6;
    */
   reward: number;
 
   /**
-   * Every test, those of the sample first.
-   *
-   * @generated from field: repeated assay.v1.TestResult tests = 18;
-   */
-  tests: TestResult[];
-
-  /**
-   * How long each phase took, in order. For keys with the grader scope only, as is all that the grading used.
-   *
-   * @generated from field: repeated assay.v1.PhaseTiming phases = 19;
-   */
-  phases: PhaseTiming[];
-
-  /**
-   * CPU time of all runs together.
-   *
-   * @generated from field: google.protobuf.Duration cpu_time = 20;
-   */
-  cpuTime?: Duration | undefined;
-
-  /**
-   * The largest memory of a run.
-   *
-   * @generated from field: uint64 peak_memory_bytes = 21;
-   */
-  peakMemoryBytes: bigint;
-
-  /**
-   * What was noticed about the submission or the grading that did not decide the verdict.
-   *
-   * @generated from field: repeated string notes = 22;
-   */
-  notes: string[];
-
-  /**
    * Whether the verdict is that of an earlier verification of the same submission, sample and image.
    *
-   * @generated from field: bool reused = 23;
+   * @generated from field: bool reused = 7;
    */
   reused: boolean;
 
   /**
+   * How many tests there were. Sentinels are traps and do not count.
+   *
+   * @generated from field: int32 test_count = 8;
+   */
+  testCount: number;
+
+  /**
+   * How many tests passed.
+   *
+   * @generated from field: int32 passed_count = 9;
+   */
+  passedCount: number;
+
+  /**
+   * How many tests failed, ended in an error or are missing.
+   *
+   * @generated from field: int32 failed_count = 10;
+   */
+  failedCount: number;
+
+  /**
+   * How many tests were skipped.
+   *
+   * @generated from field: int32 skipped_count = 11;
+   */
+  skippedCount: number;
+
+  /**
+   * The names of the tests that passed. For keys with the grader scope only, as are all names, output and notes.
+   *
+   * @generated from field: repeated string passed_tests = 12;
+   */
+  passedTests: string[];
+
+  /**
+   * The names of the tests that failed, ended in an error or are missing.
+   *
+   * @generated from field: repeated string failed_tests = 13;
+   */
+  failedTests: string[];
+
+  /**
+   * The names of the tests that were skipped.
+   *
+   * @generated from field: repeated string skipped_tests = 14;
+   */
+  skippedTests: string[];
+
+  /**
+   * Every test, those that the sample names first.
+   *
+   * @generated from field: repeated assay.v1.TestResult tests = 15;
+   */
+  tests: TestResult[];
+
+  /**
+   * How many tests were left out of the lists because there were too many. They are counted.
+   *
+   * @generated from field: int32 omitted_test_count = 16;
+   */
+  omittedTestCount: number;
+
+  /**
+   * The formats of the reports that the outcome was read from.
+   *
+   * @generated from field: repeated assay.v1.ReportFormat report_formats = 17;
+   */
+  reportFormats: ReportFormat[];
+
+  /**
+   * What the runs wrote to standard output, in their order.
+   *
+   * @generated from field: bytes stdout = 18;
+   */
+  stdout: Uint8Array;
+
+  /**
+   * What the runs wrote to standard error, in their order.
+   *
+   * @generated from field: bytes stderr = 19;
+   */
+  stderr: Uint8Array;
+
+  /**
    * How many bytes of stdout were left out.
    *
-   * @generated from field: uint64 stdout_omitted_bytes = 24;
+   * @generated from field: int64 stdout_omitted_bytes = 20;
    */
   stdoutOmittedBytes: bigint;
 
   /**
    * How many bytes of stderr were left out.
    *
-   * @generated from field: uint64 stderr_omitted_bytes = 25;
+   * @generated from field: int64 stderr_omitted_bytes = 21;
    */
   stderrOmittedBytes: bigint;
 
   /**
-   * How many tests were left out of the lists because there were too many. They are counted.
+   * How long the runs of the tests took together. Rounded up to whole seconds without the grader scope.
    *
-   * @generated from field: uint32 omitted_tests = 26;
+   * @generated from field: google.protobuf.Duration test_duration = 22;
    */
-  omittedTests: number;
+  testDuration?: Duration | undefined;
 
   /**
-   * How far each role of the sample can be trusted; `assurance` is the weakest of those that the verdict needed.
+   * How long each step took, in order. For keys with the grader scope only, as is all that the grading used.
    *
-   * @generated from field: repeated assay.v1.RoleAssurance roles = 27;
+   * @generated from field: repeated assay.v1.StepTiming steps = 23;
    */
-  roles: RoleAssurance[];
+  steps: StepTiming[];
+
+  /**
+   * The CPU time of all runs together.
+   *
+   * @generated from field: google.protobuf.Duration cpu_time = 24;
+   */
+  cpuTime?: Duration | undefined;
+
+  /**
+   * The largest memory of a run, in bytes.
+   *
+   * @generated from field: int64 peak_memory_bytes = 25;
+   */
+  peakMemoryBytes: bigint;
+
+  /**
+   * What was noticed about the submission or the grading that did not decide the verdict, a sentence each.
+   *
+   * @generated from field: repeated string notes = 26;
+   */
+  notes: string[];
 };
 
 /**
@@ -463,14 +442,14 @@ export declare const VerificationResultSchema: GenMessage<VerificationResult>;
  */
 export declare type RoleAssurance = Message<"assay.v1.RoleAssurance"> & {
   /**
-   * `fail_to_pass`, `pass_to_pass` or `sentinel_fail`.
+   * The role.
    *
-   * @generated from field: string role = 1;
+   * @generated from field: assay.v1.TestRole role = 1;
    */
-  role: string;
+  role: TestRole;
 
   /**
-   * The level of its run.
+   * The level of the run of its tests.
    *
    * @generated from field: assay.v1.Assurance assurance = 2;
    */
@@ -484,41 +463,41 @@ export declare type RoleAssurance = Message<"assay.v1.RoleAssurance"> & {
 export declare const RoleAssuranceSchema: GenMessage<RoleAssurance>;
 
 /**
- * TestResult is one test.
+ * TestResult is how one test went.
  *
  * @generated from message assay.v1.TestResult
  */
 export declare type TestResult = Message<"assay.v1.TestResult"> & {
   /**
-   * Its name, as its report has it.
+   * The test's name, as its report has it.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * `fail_to_pass`, `pass_to_pass`, `sentinel_fail`, or empty for one that the sample does not name.
+   * What the sample expects of the test. Unspecified: the sample does not name it, and it does not count.
    *
-   * @generated from field: string role = 2;
+   * @generated from field: assay.v1.TestRole role = 2;
    */
-  role: string;
+  role: TestRole;
 
   /**
-   * How it ended.
+   * How the test ended.
    *
    * @generated from field: assay.v1.TestOutcome outcome = 3;
    */
   outcome: TestOutcome;
 
   /**
-   * How long it took. Absent where its report does not say.
+   * How long the test took. Absent where its report does not say.
    *
    * @generated from field: google.protobuf.Duration duration = 4;
    */
   duration?: Duration | undefined;
 
   /**
-   * What its report says about a failure, cut where it is long.
+   * What the report says about a failure, cut to 8 KiB.
    *
    * @generated from field: string message = 5;
    */
@@ -532,20 +511,20 @@ export declare type TestResult = Message<"assay.v1.TestResult"> & {
 export declare const TestResultSchema: GenMessage<TestResult>;
 
 /**
- * PhaseTiming says how long a part of the grading took.
+ * StepTiming says how long a step of the grading took, all runs together.
  *
- * @generated from message assay.v1.PhaseTiming
+ * @generated from message assay.v1.StepTiming
  */
-export declare type PhaseTiming = Message<"assay.v1.PhaseTiming"> & {
+export declare type StepTiming = Message<"assay.v1.StepTiming"> & {
   /**
-   * The phase.
+   * The step.
    *
-   * @generated from field: string phase = 1;
+   * @generated from field: assay.v1.GradingStep step = 1;
    */
-  phase: string;
+  step: GradingStep;
 
   /**
-   * How long.
+   * The time that it took.
    *
    * @generated from field: google.protobuf.Duration duration = 2;
    */
@@ -553,10 +532,10 @@ export declare type PhaseTiming = Message<"assay.v1.PhaseTiming"> & {
 };
 
 /**
- * Describes the message assay.v1.PhaseTiming.
- * Use `create(PhaseTimingSchema)` to create a new message.
+ * Describes the message assay.v1.StepTiming.
+ * Use `create(StepTimingSchema)` to create a new message.
  */
-export declare const PhaseTimingSchema: GenMessage<PhaseTiming>;
+export declare const StepTimingSchema: GenMessage<StepTiming>;
 
 /**
  * StartVerificationRequest names the session.
@@ -626,7 +605,7 @@ export declare const StartVerificationResponseSchema: GenMessage<StartVerificati
  */
 export declare type GetVerificationRequest = Message<"assay.v1.GetVerificationRequest"> & {
   /**
-   * Its id.
+   * The verification's id.
    *
    * @generated from field: string verification_id = 1;
    */
@@ -666,44 +645,37 @@ export declare const GetVerificationResponseSchema: GenMessage<GetVerificationRe
  */
 export declare type ListVerificationsRequest = Message<"assay.v1.ListVerificationsRequest"> & {
   /**
-   * Only of this session. Empty: of all.
+   * Only verifications of this session. Empty: of all.
    *
    * @generated from field: string session_id = 1;
    */
   sessionId: string;
 
   /**
-   * Only of this dataset. Empty: of all.
+   * Only verifications of this sample. A field that is empty matches all: with dataset_id alone, every sample of the dataset.
    *
-   * @generated from field: string dataset = 2;
+   * @generated from field: assay.v1.SampleName sample = 2;
    */
-  dataset: string;
+  sample?: SampleName | undefined;
 
   /**
-   * Only of this sample of the dataset. Empty: of all.
+   * Only verifications in one of these states. Empty: in any.
    *
-   * @generated from field: string sample_id = 3;
+   * @generated from field: repeated assay.v1.VerificationState states = 3;
    */
-  sampleId: string;
-
-  /**
-   * Only in these statuses. Empty: in all.
-   *
-   * @generated from field: repeated assay.v1.VerificationStatus statuses = 4;
-   */
-  statuses: VerificationStatus[];
+  states: VerificationState[];
 
   /**
    * At most this many in one page. 0: 100. Over 1,000: 1,000.
    *
-   * @generated from field: int32 page_size = 5;
+   * @generated from field: int32 page_size = 4;
    */
   pageSize: number;
 
   /**
    * The next_page_token of the page before, with the same query. Empty: the first page.
    *
-   * @generated from field: string page_token = 6;
+   * @generated from field: string page_token = 5;
    */
   pageToken: string;
 };
@@ -748,7 +720,7 @@ export declare const ListVerificationsResponseSchema: GenMessage<ListVerificatio
  */
 export declare type WatchVerificationRequest = Message<"assay.v1.WatchVerificationRequest"> & {
   /**
-   * Its id.
+   * The verification's id.
    *
    * @generated from field: string verification_id = 1;
    */
@@ -762,17 +734,24 @@ export declare type WatchVerificationRequest = Message<"assay.v1.WatchVerificati
 export declare const WatchVerificationRequestSchema: GenMessage<WatchVerificationRequest>;
 
 /**
- * WatchVerificationResponse holds the verification as it is now. It comes at every change, and unchanged every ten seconds as a sign of life. A terminal one is the last.
+ * WatchVerificationResponse holds the verification as it is now, or a heartbeat. A verification that has ended is the last.
  *
  * @generated from message assay.v1.WatchVerificationResponse
  */
 export declare type WatchVerificationResponse = Message<"assay.v1.WatchVerificationResponse"> & {
   /**
-   * The verification. Its result is complete in the last one.
+   * The verification, at first and at every change. Its result is complete in the last one. Absent in a heartbeat.
    *
    * @generated from field: assay.v1.Verification verification = 1;
    */
   verification?: Verification | undefined;
+
+  /**
+   * Nothing has changed for a while. Absent where the verification is told.
+   *
+   * @generated from field: assay.v1.Heartbeat heartbeat = 2;
+   */
+  heartbeat?: Heartbeat | undefined;
 };
 
 /**
@@ -788,7 +767,7 @@ export declare const WatchVerificationResponseSchema: GenMessage<WatchVerificati
  */
 export declare type CancelVerificationRequest = Message<"assay.v1.CancelVerificationRequest"> & {
   /**
-   * Its id.
+   * The verification's id.
    *
    * @generated from field: string verification_id = 1;
    */
@@ -869,65 +848,222 @@ export declare type RegradeSubmissionResponse = Message<"assay.v1.RegradeSubmiss
 export declare const RegradeSubmissionResponseSchema: GenMessage<RegradeSubmissionResponse>;
 
 /**
- * VerificationStatus says where a verification is in its life. COMPLETED, ERROR and CANCELLED are final.
+ * VerificationState says where a verification is in its life. COMPLETED, ERROR and CANCELLED are terminal: nothing changes after them.
  *
- * @generated from enum assay.v1.VerificationStatus
+ * @generated from enum assay.v1.VerificationState
  */
-export enum VerificationStatus {
+export enum VerificationState {
   /**
    * Never sent.
    *
-   * @generated from enum value: VERIFICATION_STATUS_UNSPECIFIED = 0;
+   * @generated from enum value: VERIFICATION_STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
    * The submission is sealed and waits for a worker.
    *
-   * @generated from enum value: VERIFICATION_STATUS_PENDING = 1;
+   * @generated from enum value: VERIFICATION_STATE_PENDING = 1;
    */
   PENDING = 1,
 
   /**
    * A worker prepares the grading.
    *
-   * @generated from enum value: VERIFICATION_STATUS_STARTING = 2;
+   * @generated from enum value: VERIFICATION_STATE_STARTING = 2;
    */
   STARTING = 2,
 
   /**
    * The tests run, or their reports are being read.
    *
-   * @generated from enum value: VERIFICATION_STATUS_RUNNING = 3;
+   * @generated from enum value: VERIFICATION_STATE_RUNNING = 3;
    */
   RUNNING = 3,
 
   /**
    * There is a verdict on the submission.
    *
-   * @generated from enum value: VERIFICATION_STATUS_COMPLETED = 4;
+   * @generated from enum value: VERIFICATION_STATE_COMPLETED = 4;
    */
   COMPLETED = 4,
 
   /**
-   * The service failed, every attempt. It says nothing about the submission.
+   * The service failed in every attempt. This says nothing about the submission.
    *
-   * @generated from enum value: VERIFICATION_STATUS_ERROR = 5;
+   * @generated from enum value: VERIFICATION_STATE_ERROR = 5;
    */
   ERROR = 5,
 
   /**
-   * It was cancelled before there was a verdict.
+   * The verification was cancelled before there was a verdict.
    *
-   * @generated from enum value: VERIFICATION_STATUS_CANCELLED = 6;
+   * @generated from enum value: VERIFICATION_STATE_CANCELLED = 6;
    */
   CANCELLED = 6,
 }
 
 /**
- * Describes the enum assay.v1.VerificationStatus.
+ * Describes the enum assay.v1.VerificationState.
  */
-export declare const VerificationStatusSchema: GenEnum<VerificationStatus>;
+export declare const VerificationStateSchema: GenEnum<VerificationState>;
+
+/**
+ * GradingPhase is what the worker of a verification is doing now. A sample with several runs goes through STARTING to READING once for each run.
+ *
+ * @generated from enum assay.v1.GradingPhase
+ */
+export enum GradingPhase {
+  /**
+   * No worker grades it now.
+   *
+   * @generated from enum value: GRADING_PHASE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The worker fetches the sample and the submission.
+   *
+   * @generated from enum value: GRADING_PHASE_FETCHING = 1;
+   */
+  FETCHING = 1,
+
+  /**
+   * The worker builds the sample's image, or waits for it.
+   *
+   * @generated from enum value: GRADING_PHASE_IMAGE = 2;
+   */
+  IMAGE = 2,
+
+  /**
+   * The worker makes the container of a run.
+   *
+   * @generated from enum value: GRADING_PHASE_STARTING = 3;
+   */
+  STARTING = 3,
+
+  /**
+   * The sample's `prepare` command builds the submission.
+   *
+   * @generated from enum value: GRADING_PHASE_PREPARING = 4;
+   */
+  PREPARING = 4,
+
+  /**
+   * The tests run.
+   *
+   * @generated from enum value: GRADING_PHASE_RUNNING = 5;
+   */
+  RUNNING = 5,
+
+  /**
+   * The worker reads the reports of the tests.
+   *
+   * @generated from enum value: GRADING_PHASE_READING = 6;
+   */
+  READING = 6,
+}
+
+/**
+ * Describes the enum assay.v1.GradingPhase.
+ */
+export declare const GradingPhaseSchema: GenEnum<GradingPhase>;
+
+/**
+ * GradingStep is a part of a grading whose time is measured. Steps are finer than phases.
+ *
+ * @generated from enum assay.v1.GradingStep
+ */
+export enum GradingStep {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: GRADING_STEP_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The worker read what the image holds.
+   *
+   * @generated from enum value: GRADING_STEP_MANIFEST = 1;
+   */
+  MANIFEST = 1,
+
+  /**
+   * The worker copied layers of the image, so that no session shares them.
+   *
+   * @generated from enum value: GRADING_STEP_COPY = 2;
+   */
+  COPY = 2,
+
+  /**
+   * The engine created containers.
+   *
+   * @generated from enum value: GRADING_STEP_CREATE = 3;
+   */
+  CREATE = 3,
+
+  /**
+   * The worker wrote the tests and the submission into containers.
+   *
+   * @generated from enum value: GRADING_STEP_APPLY = 4;
+   */
+  APPLY = 4,
+
+  /**
+   * The engine started containers.
+   *
+   * @generated from enum value: GRADING_STEP_START = 5;
+   */
+  START = 5,
+
+  /**
+   * The worker waited for the guests in the containers.
+   *
+   * @generated from enum value: GRADING_STEP_CONNECT = 6;
+   */
+  CONNECT = 6,
+
+  /**
+   * The worker started the spawner, which runs the submission's programs as another user.
+   *
+   * @generated from enum value: GRADING_STEP_SPAWNER = 7;
+   */
+  SPAWNER = 7,
+
+  /**
+   * The sample's `prepare` command ran.
+   *
+   * @generated from enum value: GRADING_STEP_PREPARE = 8;
+   */
+  PREPARE = 8,
+
+  /**
+   * The tests ran.
+   *
+   * @generated from enum value: GRADING_STEP_RUN = 9;
+   */
+  RUN = 9,
+
+  /**
+   * The worker killed what was left of the processes.
+   *
+   * @generated from enum value: GRADING_STEP_KILL = 10;
+   */
+  KILL = 10,
+
+  /**
+   * The worker read and parsed the reports.
+   *
+   * @generated from enum value: GRADING_STEP_READ = 11;
+   */
+  READ = 11,
+}
+
+/**
+ * Describes the enum assay.v1.GradingStep.
+ */
+export declare const GradingStepSchema: GenEnum<GradingStep>;
 
 /**
  * Verdict is what a grading ended in.
@@ -936,7 +1072,7 @@ export declare const VerificationStatusSchema: GenEnum<VerificationStatus>;
  */
 export enum Verdict {
   /**
-   * There is none (yet).
+   * There is no verdict (yet).
    *
    * @generated from enum value: VERDICT_UNSPECIFIED = 0;
    */
@@ -1018,35 +1154,35 @@ export enum TestOutcome {
   UNSPECIFIED = 0,
 
   /**
-   * It passed.
+   * The test passed.
    *
    * @generated from enum value: TEST_OUTCOME_PASSED = 1;
    */
   PASSED = 1,
 
   /**
-   * It failed.
+   * The test failed.
    *
    * @generated from enum value: TEST_OUTCOME_FAILED = 2;
    */
   FAILED = 2,
 
   /**
-   * It was skipped.
+   * The test was skipped.
    *
    * @generated from enum value: TEST_OUTCOME_SKIPPED = 3;
    */
   SKIPPED = 3,
 
   /**
-   * It could not be run to its end.
+   * The test could not be run to its end.
    *
    * @generated from enum value: TEST_OUTCOME_ERROR = 4;
    */
   ERROR = 4,
 
   /**
-   * The sample requires it and no report has it.
+   * The sample requires the test and no report has it.
    *
    * @generated from enum value: TEST_OUTCOME_MISSING = 5;
    */
@@ -1059,15 +1195,76 @@ export enum TestOutcome {
 export declare const TestOutcomeSchema: GenEnum<TestOutcome>;
 
 /**
- * VerificationService grades what an agent changed. A verification seals the session's changes, grades them elsewhere in fresh containers, and ends in exactly one
- * terminal status with one verdict. What only graders may know (names and output of hidden tests, sentinels) is left out of every answer unless the key has the
- * grader scope.
+ * ReportFormat is how the outcome of tests is reported.
+ *
+ * @generated from enum assay.v1.ReportFormat
+ */
+export enum ReportFormat {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: REPORT_FORMAT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A JUnit XML file.
+   *
+   * @generated from enum value: REPORT_FORMAT_JUNIT = 1;
+   */
+  JUNIT = 1,
+
+  /**
+   * A file in the Test Anything Protocol.
+   *
+   * @generated from enum value: REPORT_FORMAT_TAP = 2;
+   */
+  TAP = 2,
+
+  /**
+   * The output of `go test -json`.
+   *
+   * @generated from enum value: REPORT_FORMAT_GO_TEST_JSON = 3;
+   */
+  GO_TEST_JSON = 3,
+
+  /**
+   * A file in the Common Test Report Format.
+   *
+   * @generated from enum value: REPORT_FORMAT_CTRF = 4;
+   */
+  CTRF = 4,
+
+  /**
+   * A file with a number from 0 to 1.
+   *
+   * @generated from enum value: REPORT_FORMAT_REWARD = 5;
+   */
+  REWARD = 5,
+
+  /**
+   * No file: the exit status of the command.
+   *
+   * @generated from enum value: REPORT_FORMAT_EXIT_STATUS = 6;
+   */
+  EXIT_STATUS = 6,
+}
+
+/**
+ * Describes the enum assay.v1.ReportFormat.
+ */
+export declare const ReportFormatSchema: GenEnum<ReportFormat>;
+
+/**
+ * VerificationService grades what an agent changed, so that a reward can be trusted whoever wrote the code that earned it. A verification seals the session's
+ * changes from outside, grades them elsewhere in fresh containers, and ends in exactly one terminal state with at most one verdict. What only graders may know
+ * (names and output of hidden tests, sentinels) is left out of every answer unless the key has the grader scope.
  *
  * @generated from service assay.v1.VerificationService
  */
 export declare const VerificationService: GenService<{
   /**
-   * StartVerification seals what the session has changed, and answers once that is stored and recorded. The session goes on, and may be closed.
+   * StartVerification seals what the session has changed. It answers once the submission is stored and recorded. The session goes on, and may be closed.
    *
    * @generated from rpc assay.v1.VerificationService.StartVerification
    */
@@ -1077,7 +1274,7 @@ export declare const VerificationService: GenService<{
     output: typeof StartVerificationResponseSchema;
   },
   /**
-   * GetVerification returns one verification, with its result if it has ended.
+   * GetVerification returns one verification, with its whole result if it has ended.
    *
    * @generated from rpc assay.v1.VerificationService.GetVerification
    */
@@ -1097,7 +1294,7 @@ export declare const VerificationService: GenService<{
     output: typeof ListVerificationsResponseSchema;
   },
   /**
-   * WatchVerification streams a verification as it is and whenever it changes, and ends after its terminal status. Calling it again goes on.
+   * WatchVerification streams a verification as it is and whenever it changes, and ends after its terminal state. A stream that breaks is opened again.
    *
    * @generated from rpc assay.v1.VerificationService.WatchVerification
    */
@@ -1107,7 +1304,7 @@ export declare const VerificationService: GenService<{
     output: typeof WatchVerificationResponseSchema;
   },
   /**
-   * CancelVerification ends a verification that has not ended. It answers at once; the status is CANCELLED when nothing of it runs any more.
+   * CancelVerification ends a verification that has not ended. It answers at once; the state becomes CANCELLED when nothing of the grading runs any more.
    *
    * @generated from rpc assay.v1.VerificationService.CancelVerification
    */

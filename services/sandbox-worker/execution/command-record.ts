@@ -1,5 +1,6 @@
-import { toBinary } from '@bufbuild/protobuf';
-import { BinaryWriter } from '@bufbuild/protobuf/wire';
+import { type DescField, toBinary } from '@bufbuild/protobuf';
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { type ExecutionResult, ExecutionResultSchema } from '../../../gen/assay/v1/execution_pb.js';
 import { grpcFrame } from '../../shared/grpc-frame.ts';
 
@@ -10,9 +11,15 @@ import { grpcFrame } from '../../shared/grpc-frame.ts';
  */
 const writer = new BinaryWriter();
 
-const tag = { number: 0x08, accepted: 0x12, finished: 0x22, drained: 0x32 } as const;
-/** `sent` is field 20, so its tag has two bytes. */
-const sentTag = (20 << 3) | 2;
+const { field } = JournalRecordSchema;
+const messageTag = ({ number }: DescField): number => (number << 3) | WireType.LengthDelimited;
+const tag = {
+  number: (field.number.number << 3) | WireType.Varint,
+  accepted: messageTag(field.accepted),
+  finished: messageTag(field.finished),
+  drained: messageTag(field.drained),
+  sent: messageTag(field.sent),
+} as const;
 
 export interface AcceptedRecord {
   readonly number: bigint;
@@ -44,7 +51,7 @@ export function encodeAccepted({ number, request, ms, traceparent, nest, guestNu
 }
 
 export function encodeSent({ number, guestNumber, ms, shellOpened, cpuMicros, oomKills }: SentRecord): Uint8Array {
-  return record(number, sentTag, () => {
+  return record(number, tag.sent, () => {
     writer.uint32(0x08).uint64(guestNumber);
     timestamp(0x12, ms);
     writer.uint32(0x18).uint32(shellOpened).uint32(0x20).uint64(cpuMicros).uint32(0x28).uint32(oomKills);

@@ -50,7 +50,7 @@ export function resultOf(
     peakMemoryBytes: BigInt(usage?.peakMemoryBytes ?? exit.peakKib * 1024),
     stdoutBytes: BigInt(exit.stdoutBytes),
     stderrBytes: BigInt(exit.stderrBytes),
-    oomKills,
+    oomKillCount: oomKills,
     message: sentence(reason, oomKills),
     endTime: timestampFromMs(Date.now()),
   });

@@ -3,9 +3,9 @@ import {
   type AwaitingInput,
   type ExecutionResult,
   GapSchema,
-  HeartbeatSchema,
   OutputStream,
 } from '../../../gen/assay/v1/execution_pb.js';
+import { HeartbeatSchema } from '../../../gen/assay/v1/types_pb.js';
 import type { DomainError } from '../../shared/domain-error.ts';
 import type { Stream } from '../guest/frame.ts';
 import { finishedFrame, startedFrame } from './command-record.ts';

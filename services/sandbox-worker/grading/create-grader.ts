@@ -20,9 +20,9 @@ import type { Graded, Grader, GradingOrder, StoredSubmission } from './grader.ts
 import { createGradingCommands } from './grading-commands.ts';
 import type { GradingContainers } from './grading-container.ts';
 import { joinOutputs } from './kept-output.ts';
-import { createPhaseClock, type PhaseClock } from './phase-clock.ts';
 import { type ReadyContainer, type RunContext, readyContainer } from './ready-container.ts';
 import { sampleProblemOf } from './sample-problem.ts';
+import { createStepClock, type StepClock } from './step-clock.ts';
 
 export interface GraderDeps {
   readonly engine: Pick<Engine, 'image' | 'copyImage' | 'capabilities'>;
@@ -58,7 +58,7 @@ export function createGrader(deps: GraderDeps): WorkerGrader {
       while (behind.size > 0) await Promise.all(behind);
     },
     async grade(order) {
-      const clock = createPhaseClock();
+      const clock = createStepClock();
       const { sample } = order.sample;
       const problem = sampleProblemOf(sample);
       if (problem !== undefined) return conclude(order.sample, [], problem, clock);
@@ -94,7 +94,7 @@ function contextOf(
   deps: GraderDeps,
   order: GradingOrder,
   image: SandboxImage,
-  clock: PhaseClock,
+  clock: StepClock,
   removals: Promise<void>[],
 ): RunContext {
   const { manifests, threads, defaultLimits, outputBytes, containers, reader, log } = deps;
@@ -209,7 +209,7 @@ function conclude(
   { sample: { verification } }: SampleFolder,
   reports: readonly RunReport[],
   sampleProblem: string | undefined,
-  clock: PhaseClock,
+  clock: StepClock,
 ): Graded {
   const { fail_to_pass, pass_to_pass, sentinel_fail } = verification;
   const grading: Grading = {
@@ -227,7 +227,7 @@ function conclude(
     runs: reports.map(({ run }) => run),
     stdout: joinOutputs(commands.map(({ stdout }) => stdout)),
     stderr: joinOutputs(commands.map(({ stderr }) => stderr)),
-    phases: clock.timings(),
+    steps: clock.timings(),
     cpuMs: reports.reduce((sum, { usage }) => sum + (usage?.cpuMicros ?? 0) / 1_000, 0),
     peakMemoryBytes: Math.max(0, ...reports.map(({ usage }) => usage?.peakMemoryBytes ?? 0)),
     notes: [...new Set(reports.flatMap(({ notes }) => notes))],

@@ -53,7 +53,7 @@ export interface Graded {
   readonly stdout: KeptOutput;
   readonly stderr: KeptOutput;
   /** Where the time went, in milliseconds, all runs together; in the order in which the steps happen. */
-  readonly phases: readonly PhaseTiming[];
+  readonly steps: readonly StepTiming[];
   /** Of everything that ran, and the most that was in memory at once. 0 where it could not be measured. */
   readonly cpuMs: number;
   readonly peakMemoryBytes: number;
@@ -88,7 +88,21 @@ export interface KeptOutput {
   readonly truncated: boolean;
 }
 
-export interface PhaseTiming {
-  readonly name: string;
+/** A part of a grading whose time is measured. */
+export type GradingStepName =
+  | 'manifest'
+  | 'copy'
+  | 'create'
+  | 'apply'
+  | 'start'
+  | 'connect'
+  | 'spawner'
+  | 'prepare'
+  | 'run'
+  | 'kill'
+  | 'read';
+
+export interface StepTiming {
+  readonly name: GradingStepName;
   readonly ms: number;
 }

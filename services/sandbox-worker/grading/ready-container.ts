@@ -10,7 +10,7 @@ import type { GradingOrder } from './grader.ts';
 import type { GradingCommands } from './grading-commands.ts';
 import type { GradingContainer, GradingContainers } from './grading-container.ts';
 import { placeGraderFiles } from './grading-files.ts';
-import type { PhaseClock } from './phase-clock.ts';
+import type { StepClock } from './step-clock.ts';
 
 /** What all runs of one verification share. */
 export interface RunContext {
@@ -20,7 +20,7 @@ export interface RunContext {
   readonly commands: GradingCommands;
   readonly containers: GradingContainers;
   readonly reader: ReportReader;
-  readonly clock: PhaseClock;
+  readonly clock: StepClock;
   /** Whether the disks of containers have limits: one that is full is then the agent's doing. */
   readonly limitedDisk: boolean;
   /** Writes the submission into a container in which nothing ran yet. */

@@ -1,3 +1,5 @@
+import { WireType } from '@bufbuild/protobuf/wire';
+import { JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import type { Stream } from '../guest/frame.ts';
 
 /** Output at its place in the order of events; the bytes are in the spool. */
@@ -9,9 +11,11 @@ export interface OutputExtent {
   readonly timeMs: number;
 }
 
-const numberTag = 0x08;
-const startedTag = 0x62;
-const outputTag = 0x6a;
+const { field } = JournalRecordSchema;
+/** Each of them is one byte. */
+const numberTag = (field.number.number << 3) | WireType.Varint;
+const startedTag = (field.started.number << 3) | WireType.LengthDelimited;
+const outputTag = (field.output.number << 3) | WireType.LengthDelimited;
 const fieldTags = { first: 0x08, second: 0x10, third: 0x18, fourth: 0x20 } as const;
 const longestVarint = 10;
 

@@ -2,13 +2,17 @@ import { create } from '@bufbuild/protobuf';
 import { timestampNow } from '@bufbuild/protobuf/wkt';
 import { type JournalRecord, JournalRecordSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import {
+  type PauseReason,
   type SessionEvent,
   SessionEventSchema,
   SessionState,
+  SessionStateChangedSchema,
   type VerificationChanged,
 } from '../../../gen/assay/v1/session_pb.js';
+import type { VerificationState } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
-import { isFinalWord } from '../../shared/verification/verification-status.ts';
+import type { EndCause, Hold } from '../../shared/session-state.ts';
+import { isFinal } from '../../shared/verification/verification-state.ts';
 import type { Journal } from '../execution/journal.ts';
 import { createLogReader, type LogQuery, type LogReader, type LogSource } from './log-reader.ts';
 
@@ -22,7 +26,7 @@ export interface SessionLog {
   tell(event: SessionEvent['event']): void;
   /** The sandbox is ready. Told once, however often it is taken up. */
   ready(): void;
-  /** A verification is at this status. Told once, however often it is heard of. */
+  /** A verification is at this state. Told once, however often it is heard of. */
   verification(changed: VerificationChanged): void;
   /** Events from the cursor on. With `untilNow` it returns after what is there now; else it throws when the log closes. */
   follow(query: LogQuery & { untilNow: boolean }, signal: AbortSignal): AsyncGenerator<SessionEvent, void>;
@@ -39,16 +43,16 @@ export function createSessionLog(
   const closing = new AbortController();
   let readyTold = records.some(({ record }) => record.case === 'event' && isReady(record.value));
 
-  const statuses = new Map<string, string>();
+  const states = new Map<string, VerificationState>();
   for (const { record } of records) {
-    if (record.case === 'event' && record.value.event.case === 'verification') noteStatus(record.value.event.value);
+    if (record.case === 'event' && record.value.event.case === 'verification') noteState(record.value.event.value);
   }
 
   /** Whether this is news. Nothing is after an end, however late it is heard of. */
-  function noteStatus({ verificationId, status }: VerificationChanged): boolean {
-    const before = statuses.get(verificationId) ?? '';
-    if (before === status || isFinalWord(before)) return false;
-    statuses.set(verificationId, status);
+  function noteState({ verificationId, state }: VerificationChanged): boolean {
+    const before = states.get(verificationId);
+    if (before === state || (before !== undefined && isFinal(before))) return false;
+    states.set(verificationId, state);
     return true;
   }
 
@@ -88,7 +92,7 @@ export function createSessionLog(
       if (leftMs <= 0) {
         yield create(SessionEventSchema, {
           time: timestampNow(),
-          event: { case: 'heartbeat', value: { state: SessionState.READY } },
+          event: { case: 'heartbeat', value: {} },
         });
         quietSince = performance.now();
       } else if (reader.cursor.position < size) await grown(journal.size, Math.min(againMs, leftMs), signal);
@@ -116,7 +120,7 @@ export function createSessionLog(
       readyTold = true;
     },
     verification(value) {
-      if (noteStatus(value)) tell({ case: 'verification', value });
+      if (noteState(value)) tell({ case: 'verification', value });
     },
     async *follow(query, signal) {
       closing.signal.throwIfAborted();
@@ -145,10 +149,9 @@ export function createSessionLog(
 /** A state as the log tells it. */
 export function stateOf(
   state: SessionState,
-  more: { reason?: string; message?: string; paused?: boolean } = {},
+  more: Partial<EndCause> & Partial<Hold | { pauseReason: PauseReason }> & { paused?: boolean } = {},
 ): Extract<SessionEvent['event'], { case: 'state' }>['value'] {
-  const { reason = '', message = '', paused = false } = more;
-  return { $typeName: 'assay.v1.SessionStateChanged', state, reason, message, paused };
+  return create(SessionStateChangedSchema, { state, ...more });
 }
 
 function isReady({ event }: SessionEvent): boolean {

@@ -34,7 +34,7 @@ export function closedRecord(
 /** Takes up what the journal of an earlier process has. */
 export function restoreTold(told: ToldOfShell, { event }: SessionEvent): void {
   if (event.case !== 'shell') return;
-  told.timesOpened = event.value.timesOpened;
+  told.timesOpened = event.value.openCount;
   told.closed = event.value.change === ShellChange.CLOSED;
 }
 
@@ -45,7 +45,7 @@ function recordOf(
 ): JournalRecord {
   const value = create(SessionEventSchema, {
     time: timestampNow(),
-    event: { case: 'shell', value: { shellId: id, change, timesOpened } },
+    event: { case: 'shell', value: { shellId: id, change, openCount: timesOpened } },
   });
   return create(JournalRecordSchema, { number, record: { case: 'event', value } });
 }

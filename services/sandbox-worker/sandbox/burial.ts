@@ -1,7 +1,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { TranscriptState } from '../../../gen/assay/v1/session_pb.js';
-import type { LossReason, TranscriptOutcome } from '../../shared/session-state.ts';
+import type { EndCause, LossReason, TranscriptOutcome } from '../../shared/session-state.ts';
 import type { Archive } from '../log/archive.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -18,7 +18,7 @@ export interface BurialDeps {
 /** Who ends a session waits no longer than this for its transcript; the caretaker stores it later. */
 const endingMs = 20_000;
 
-export type Ending = { type: 'closed' } | { type: 'lost'; reason: LossReason; message: string };
+export type Ending = { type: 'closed' } | { type: 'lost'; endReason: LossReason; message: string };
 
 /**
  * The end of sandboxes: everything is removed, the log is archived, the end is recorded, and the directory goes last of
@@ -26,7 +26,7 @@ export type Ending = { type: 'closed' } | { type: 'lost'; reason: LossReason; me
  */
 export interface Burial {
   close(sandbox: Sandbox, message: string): Promise<void>;
-  fail(sandbox: Sandbox, why: { reason: string; message: string }): Promise<void>;
+  fail(sandbox: Sandbox, why: EndCause): Promise<void>;
   /** What another worker left, or this one when the archive could not take it: its directory alone, or not even that. */
   finish(record: SessionRecord, end?: Ending): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
-import { SessionState, TranscriptState } from '../../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, SessionState, TranscriptState } from '../../../gen/assay/v1/session_pb.js';
 import type { Logger } from '../../shared/log.ts';
-import { isOver, isTerminal } from '../../shared/session-state.ts';
+import { type EndCause, isOver, isTerminal } from '../../shared/session-state.ts';
 import type { ContainerSummary, Engine } from '../docker/engine.ts';
 import { gradingKind, kindLabel } from '../grading/grading-container.ts';
 import { ownersOf } from './container-owner.ts';
@@ -116,7 +116,10 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
         // Its guest may know what the worker before had no time to write.
         const adopting = sandboxes.adopt(record, container.id, lastWordMs);
         await adopting.catch((error) => log.warn({ session_id: sessionId, err: error }, 'a last word was not heard'));
-        if (sandboxes.holds(sessionId)) return sandboxes.close(project, sessionId, session);
+        if (sandboxes.holds(sessionId)) {
+          const { endReason, message } = session;
+          return sandboxes.close(project, sessionId, { endReason, message });
+        }
       }
       if (container !== undefined) await remove(container.id);
       await sandboxes.finish(record, { type: 'closed' });
@@ -140,12 +143,12 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       log.warn({ session_id: sessionId, err: error }, 'a session could not be taken up');
       if (sandboxes.holds(sessionId)) {
         const message = `the sandbox could not be taken up: ${(error as Error).message}`;
-        await sandboxes.fail(project, sessionId, { reason: 'SANDBOX_LOST', message });
+        await sandboxes.fail(project, sessionId, { endReason: SessionEndReason.SANDBOX_LOST, message });
         return;
       }
       if (container !== undefined) await remove(container.id);
       const message = 'the worker came back without this session: its container is gone';
-      await sandboxes.finish(record, { type: 'lost', reason: 'SANDBOX_LOST', message });
+      await sandboxes.finish(record, { type: 'lost', endReason: SessionEndReason.SANDBOX_LOST, message });
     }
   }
 
@@ -202,8 +205,8 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
       if (now < sandbox.expireMs && !idle) continue;
       const why =
         now >= sandbox.expireMs
-          ? { reason: 'TTL_EXPIRED', message: 'its time to live was up' }
-          : { reason: 'IDLE_TIMEOUT', message: 'it was idle for its idle timeout' };
+          ? { endReason: SessionEndReason.TTL_EXPIRED, message: 'its time to live was up' }
+          : { endReason: SessionEndReason.IDLE_TIMEOUT, message: 'it was idle for its idle timeout' };
       const { expireMs, idleMs } = sandbox;
       // Once is enough: closing takes longer than the next look.
       rest(sandbox);
@@ -223,7 +226,7 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
   async function closeUnlessChanged(
     sandbox: Sandbox,
     { expireMs, idleMs }: Pick<Sandbox, 'expireMs' | 'idleMs'>,
-    why: { reason: string; message: string },
+    why: EndCause,
   ): Promise<void> {
     const { project, sessionId } = sandbox;
     await sandboxes.refresh(project, sessionId).catch((error) => {
@@ -252,7 +255,10 @@ export function createCaretaker(deps: CaretakerDeps): Caretaker {
     pool.died(containerId);
     for (const sandbox of sandboxes.live) {
       if (sandbox.file.containerId !== containerId) continue;
-      const why = { reason: 'SANDBOX_LOST', message: "the sandbox's container ended by itself or was removed" };
+      const why = {
+        endReason: SessionEndReason.SANDBOX_LOST,
+        message: "the sandbox's container ended by itself or was removed",
+      };
       sandboxes.fail(sandbox.project, sandbox.sessionId, why).catch((error) => {
         log.error({ session_id: sandbox.sessionId, err: error }, 'a dead sandbox could not be removed');
       });

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { PauseReason } from '../../../gen/assay/v1/session_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import type { GradingPauses } from './grading-pauses.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -43,8 +44,8 @@ export function createGradingHold({ sandboxes, pauses, log }: GradingHoldDeps): 
   const look = (): void => {
     for (const sandbox of sandboxes.live) {
       const why = pauses.holdFor(sandbox.project);
-      if (why === undefined && sandbox.held?.reason === 'GRADING') {
-        change(sandbox, 'resuming a session: the grading is over', () => sandboxes.letGo(sandbox, 'GRADING'));
+      if (why === undefined && sandbox.held?.pauseReason === PauseReason.GRADING) {
+        change(sandbox, 'resuming a session: the grading is over', () => sandboxes.letGo(sandbox, PauseReason.GRADING));
       } else if (why !== undefined && !sandbox.paused) {
         change(sandbox, 'pausing a session during a grading', () => sandboxes.hold(sandbox, why));
       }

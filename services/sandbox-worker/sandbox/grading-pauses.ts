@@ -1,4 +1,5 @@
-import type { Hold } from './sandbox.ts';
+import { PauseReason } from '../../../gen/assay/v1/session_pb.js';
+import type { Hold } from '../../shared/session-state.ts';
 
 /** A grading joins the pause of another that is younger than this; later ones wait until the sessions have run again. */
 const joinMs = 30_000;
@@ -7,7 +8,7 @@ const shortestRunMs = 1_000;
 const longestRunMs = 60_000;
 
 const why: Hold = {
-  reason: 'GRADING',
+  pauseReason: PauseReason.GRADING,
   message: 'a sample of the project is being graded that asks for it; the session goes on by itself',
 };
 

@@ -4,6 +4,7 @@ import type { JournalRecord, SandboxFile } from '../../../gen/assay/internal/v1/
 import { type ResourceLimits, ResourceLimitsSchema } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
+import type { Hold } from '../../shared/session-state.ts';
 import type { Tracing } from '../../shared/tracing.ts';
 import type { WorkShares } from '../../shared/work-shares.ts';
 import type { MemoryKills } from '../cgroup/container-usage.ts';
@@ -32,14 +33,6 @@ export interface SandboxLimits extends ExecutionLimits {
   /** The event loop, between projects. */
   readonly shares: WorkShares;
   readonly tracing: Tracing | undefined;
-}
-
-/** Why a worker pauses a session on its own account, in a word of its record. */
-export const holdReasons = ['DISK_PRESSURE', 'GRADING'] as const;
-
-export interface Hold {
-  readonly reason: (typeof holdReasons)[number];
-  readonly message: string;
 }
 
 /** One live sandbox: a container, its guest and its executions. */

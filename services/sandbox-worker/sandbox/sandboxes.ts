@@ -1,10 +1,10 @@
 import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
-import { type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { PauseReason, type Session, SessionEndReason, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import { briefly } from '../../shared/sample/build-failure.ts';
-import { isTerminal } from '../../shared/session-state.ts';
+import { type EndCause, type Hold, isTerminal } from '../../shared/session-state.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
 import type { ContainerLimits, Engine } from '../docker/engine.ts';
 import type { Admission, Promised } from '../host/admission.ts';
@@ -16,7 +16,7 @@ import type { Burial } from './burial.ts';
 import { createForkCopies, type Origin, originOf, wasClosed } from './fork.ts';
 import type { Places } from './places.ts';
 import type { RecordKeeper } from './record-keeper.ts';
-import { completeLimits, type Hold, limitsOf, type Sandbox } from './sandbox.ts';
+import { completeLimits, limitsOf, type Sandbox } from './sandbox.ts';
 import { guestTimeoutMs, type SandboxMaker, type SandboxPlan } from './sandbox-maker.ts';
 import type { SessionImages } from './session-images.ts';
 import type { Slots } from './slot.ts';
@@ -73,8 +73,8 @@ export interface Sandboxes {
   /** Takes up a sandbox that a worker before this one made. */
   adopt(record: SessionRecord, containerId: string, guestMs?: number): Promise<void>;
   /** Removes everything and records the end. `why` is recorded unless the record says already why it closes. */
-  close(project: string, sessionId: string, why: { reason: string; message: string }): Promise<void>;
-  fail(project: string, sessionId: string, why: { reason: string; message: string }): Promise<void>;
+  close(project: string, sessionId: string, why: EndCause): Promise<void>;
+  fail(project: string, sessionId: string, why: EndCause): Promise<void>;
   /** Archives and removes what is left of a sandbox that is gone, and records that and, if it is given, the end. */
   finish: Burial['finish'];
   pause(project: string, sessionId: string): Promise<void>;
@@ -83,7 +83,7 @@ export interface Sandboxes {
   /** Pauses a session on the worker's own account, until it is let go. Not if its owner has paused it. */
   hold(sandbox: Sandbox, why: Hold): Promise<void>;
   /** Ends a hold for this reason. The session goes on unless there is another. */
-  letGo(sandbox: Sandbox, reason: Hold['reason']): Promise<void>;
+  letGo(sandbox: Sandbox, reason: Hold['pauseReason']): Promise<void>;
   /** Has the engine resume one that is paused for nobody. */
   wake(sandbox: Sandbox): Promise<void>;
   refresh(project: string, sessionId: string): Promise<void>;
@@ -114,7 +114,10 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
 
   function violated(sandbox: Sandbox, reason: string): void {
     log.warn({ session_id: sandbox.sessionId, reason }, 'a guest broke the protocol');
-    const why = { reason: 'GUEST_PROTOCOL', message: `the sandbox's guest broke the protocol: ${reason}` };
+    const why = {
+      endReason: SessionEndReason.GUEST_PROTOCOL,
+      message: `the sandbox's guest broke the protocol: ${reason}`,
+    };
     sandboxes.fail(sandbox.project, sandbox.sessionId, why).catch((error) => {
       log.error({ session_id: sandbox.sessionId, err: error }, 'a sandbox with a broken guest could not be removed');
     });
@@ -225,12 +228,14 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     await burial.finish(record, { type: 'closed' });
   }
 
-  function failure(raised: unknown): { reason: string; message: string } {
+  function failure(raised: unknown): EndCause {
+    const endReason = SessionEndReason.CREATE_FAILED;
     // The record is for every key of the project.
     const error = briefly(raised);
-    if (error instanceof DomainError) return { reason: error.reason, message: error.message };
+    if (error instanceof DomainError) return { endReason, errorReason: error.reason, message: error.message };
     log.error({ err: error }, 'a sandbox could not be made');
-    return { reason: 'ENGINE_FAILED', message: 'the sandbox could not be made; the worker log has the details' };
+    const message = 'the sandbox could not be made; the worker log has the details';
+    return { endReason, errorReason: 'ENGINE_FAILED', message };
   }
 
   const startWarm = createWarmStart({
@@ -338,7 +343,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         await records.put(project, sessionId, { type: 'closing', ...why });
         const sandbox = live.get(sessionId);
         if (sandbox !== undefined) {
-          meter.sandboxEnded(why.reason);
+          meter.sandboxEnded(SessionEndReason[why.endReason]);
           sandbox.log.tell({ case: 'state', value: stateOf(SessionState.CLOSING, why) });
           takeOut(sandbox);
           await burial.close(sandbox, `the session was closed: ${why.message}`);
@@ -350,7 +355,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       return exclusively(sessionId, async () => {
         const sandbox = live.get(sessionId);
         if (sandbox === undefined) return;
-        meter.sandboxEnded(why.reason);
+        meter.sandboxEnded(SessionEndReason[why.endReason]);
         takeOut(sandbox);
         await burial.fail(sandbox, why);
       });
@@ -360,7 +365,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     resume: (_project, sessionId) =>
       exclusively(sessionId, async () => {
         const sandbox = sandboxes.find(sessionId);
-        if (sandbox.held?.reason === 'DISK_PRESSURE') checkAwake(sandbox);
+        if (sandbox.held?.pauseReason === PauseReason.DISK_PRESSURE) checkAwake(sandbox);
         await goOn(sandbox);
       }),
     hold: (sandbox, why) =>
@@ -369,7 +374,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       }),
     letGo: (sandbox, reason) =>
       exclusively(sandbox.sessionId, async () => {
-        if (live.get(sandbox.sessionId) === sandbox && sandbox.held?.reason === reason) await goOn(sandbox);
+        if (live.get(sandbox.sessionId) === sandbox && sandbox.held?.pauseReason === reason) await goOn(sandbox);
       }),
     wake: (sandbox) =>
       exclusively(sandbox.sessionId, async () => {

@@ -41,12 +41,12 @@ export function createSessionImages(deps: SessionImagesDeps): SessionImages {
       const session = (await records.get(project, sessionId))?.session;
       if (session?.sample === undefined || session.state !== SessionState.CREATING) return undefined;
       if (session.forkedFrom !== '') return undefined;
-      const { dataset, sampleId, contentDigest } = session.sample;
+      const { name, contentDigest } = session.sample;
       let told = false;
       const tell = (): void => {
         if (told) return;
         told = true;
-        const message = `building the image of ${dataset}/${sampleId}, once`;
+        const message = `building the image of ${name?.datasetId}/${name?.sampleId}, once`;
         records.put(project, sessionId, { type: 'building', message }).catch(() => {});
       };
       await samples.images.ensure(await samples.cache.folder(contentDigest), project, tell, signal);

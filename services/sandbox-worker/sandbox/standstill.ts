@@ -1,9 +1,10 @@
-import { type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { PauseReason, type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
+import type { Hold } from '../../shared/session-state.ts';
 import type { Engine } from '../docker/engine.ts';
 import { stateOf } from '../log/session-log.ts';
 import type { RecordKeeper } from './record-keeper.ts';
-import { type Hold, holdReasons, type Sandbox } from './sandbox.ts';
+import type { Sandbox } from './sandbox.ts';
 
 interface StandstillDeps {
   readonly engine: Engine;
@@ -15,7 +16,10 @@ export async function pauseSession(deps: StandstillDeps, sandbox: Sandbox, held?
   await pauseContainer(deps.engine, sandbox);
   sandbox.paused = true;
   sandbox.held = held;
-  sandbox.log.tell({ case: 'state', value: stateOf(SessionState.READY, { paused: true, ...held }) });
+  sandbox.log.tell({
+    case: 'state',
+    value: stateOf(SessionState.READY, { paused: true, pauseReason: PauseReason.CALLER, ...held }),
+  });
   await deps.records.put(sandbox.project, sandbox.sessionId, { type: 'paused', ...held });
 }
 
@@ -30,9 +34,9 @@ export async function resumeSession({ engine, records }: StandstillDeps, sandbox
 }
 
 /** Why a worker before this one paused the session on its own account. */
-export function holdOf({ paused, reason, message }: Session): Hold | undefined {
-  const known = holdReasons.find((each) => each === reason);
-  return paused && known !== undefined ? { reason: known, message } : undefined;
+export function holdOf({ pauseReason, message }: Session): Hold | undefined {
+  const held = pauseReason === PauseReason.DISK_PRESSURE || pauseReason === PauseReason.GRADING;
+  return held ? { pauseReason, message } : undefined;
 }
 
 /** Has the engine pause a sandbox. It may take its time for that, in which no timeout may pass. */
@@ -71,7 +75,7 @@ export async function whileStill<T>(engine: Engine, sandbox: Sandbox, work: () =
 /** Throws unless something can be done in the sandbox now. */
 export function checkAwake({ paused, held }: Sandbox): void {
   if (held !== undefined) {
-    const reason = held.reason === 'DISK_PRESSURE' ? 'HOST_FULL' : 'SESSION_NOT_READY';
+    const reason = held.pauseReason === PauseReason.DISK_PRESSURE ? 'HOST_FULL' : 'SESSION_NOT_READY';
     throw new DomainError(reason, `the session is paused by its worker: ${held.message}`);
   }
   if (paused) throw new DomainError('SESSION_NOT_READY', 'the session is paused; call ResumeSession first');

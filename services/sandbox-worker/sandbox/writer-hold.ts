@@ -1,4 +1,5 @@
 import { statfsSync } from 'node:fs';
+import { PauseReason } from '../../../gen/assay/v1/session_pb.js';
 import type { Logger } from '../../shared/log.ts';
 import type { DiskPressure } from '../host/disk-pressure.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -53,10 +54,10 @@ export function createWriterHold(deps: WriterHoldDeps): WriterHold {
       const { near, reason } = pressure;
       if (!near && reason === undefined) seen.clear();
       for (const sandbox of sandboxes.live) {
-        if (sandbox.held?.reason === 'DISK_PRESSURE') {
+        if (sandbox.held?.pauseReason === PauseReason.DISK_PRESSURE) {
           if (reason === undefined) {
             change(sandbox, 'resuming a session: the disk has room again', () =>
-              sandboxes.letGo(sandbox, 'DISK_PRESSURE'),
+              sandboxes.letGo(sandbox, PauseReason.DISK_PRESSURE),
             );
           }
         } else if (
@@ -65,7 +66,7 @@ export function createWriterHold(deps: WriterHoldDeps): WriterHold {
           isWriter(sandbox, nowMs) &&
           reason !== undefined
         ) {
-          const why = { reason: 'DISK_PRESSURE', message: reason } as const;
+          const why = { pauseReason: PauseReason.DISK_PRESSURE, message: reason } as const;
           change(sandbox, 'pausing a session that writes: the disk is nearly full', () => sandboxes.hold(sandbox, why));
         }
       }

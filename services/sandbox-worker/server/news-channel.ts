@@ -23,7 +23,7 @@ export function createNewsChannel<News extends Progress | Other>(maxLines: numbe
     for (let at = maxLines >> 1; at + 1 < waiting.length; at += 1) {
       const [line, next] = [progressOf(waiting[at]), progressOf(waiting[at + 1])];
       if (line === undefined || line.step !== next?.step) continue;
-      next.linesLeftOut += line.linesLeftOut + 1;
+      next.omittedLineCount += line.omittedLineCount + 1;
       waiting.splice(at, 1);
       return;
     }

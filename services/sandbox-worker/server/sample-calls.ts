@@ -11,10 +11,13 @@ import {
   BuildStep,
   BuiltImageSchema,
   CandidateGradingSchema,
+  CandidateKind,
   SampleValidationSchema,
 } from '../../../gen/assay/v1/sample_pb.js';
+import { Verdict } from '../../../gen/assay/v1/verification_pb.js';
 import type { BuildProgress } from '../sample/sample-images.ts';
 import type { WorkerSamples } from '../sample/worker-samples.ts';
+import { adversaryPrefix, type CandidateName, isAdversary } from '../validation/candidate.ts';
 import type { CandidateGrading, Validator } from '../validation/validator.ts';
 import { createNewsChannel, type NewsChannel } from './news-channel.ts';
 
@@ -24,6 +27,12 @@ const steps = {
   code: BuildStep.CODE,
   manifest: BuildStep.MANIFEST,
 } as const;
+
+const kinds: Readonly<Record<string, CandidateKind>> = {
+  empty: CandidateKind.EMPTY,
+  oracle: CandidateKind.ORACLE,
+  honest: CandidateKind.HONEST,
+};
 
 type BuildNews = BuildSampleImageResponse['news'];
 type ValidationNews = ValidateSampleContentResponse['news'];
@@ -50,7 +59,7 @@ export function createSampleCalls({ samples, validate, progressLines }: SampleCa
         const image = images.nameOf(sample.digests.image);
         channel.send({ case: 'built', value: create(BuiltImageSchema, { image, imageId }) });
       }),
-    validateSampleContent: ({ contentDigest, repetitions, project }, { signal }) =>
+    validateSampleContent: ({ contentDigest, repetitionCount: repetitions, project }, { signal }) =>
       told(async (channel: NewsChannel<ValidationNews>) => {
         const sample = await cache.folder(contentDigest);
         const outcome = await validate({
@@ -60,7 +69,11 @@ export function createSampleCalls({ samples, validate, progressLines }: SampleCa
             else channel.send({ case: 'progress', value: toProgress(news.progress) });
           },
         });
-        const value = create(SampleValidationSchema, { ...outcome, problems: [...outcome.problems] });
+        const value = create(SampleValidationSchema, {
+          ...outcome,
+          gradingCount: outcome.gradings,
+          problems: [...outcome.problems],
+        });
         channel.send({ case: 'outcome', value });
       }),
   };
@@ -85,9 +98,16 @@ function toProgress({ step, line }: BuildProgress) {
 function toGrading(grading: CandidateGrading) {
   const { candidate, attempt, verdict, reason, deviations, failures, durationMs } = grading;
   return create(CandidateGradingSchema, {
-    ...{ candidate, attempt, verdict, reason },
+    ...candidateOf(candidate),
+    ...{ attempt, reason },
+    verdict: Verdict[verdict],
     deviations: [...deviations],
-    failures: [...failures],
+    failedTests: [...failures],
     duration: durationFromMs(Math.round(durationMs)),
   });
+}
+
+function candidateOf(name: CandidateName) {
+  if (isAdversary(name)) return { kind: CandidateKind.ADVERSARY, adversary: name.slice(adversaryPrefix.length) };
+  return { kind: kinds[name] ?? CandidateKind.UNSPECIFIED, adversary: '' };
 }

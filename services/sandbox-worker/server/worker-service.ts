@@ -1,13 +1,14 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
+import { SessionEndReason } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { parseCursor } from '../log/log-cursor.ts';
 import type { Sandboxes } from '../sandbox/sandboxes.ts';
 import type { SessionSealer } from '../verification/session-sealer.ts';
 import { createSampleCalls, type SampleCallDeps } from './sample-calls.ts';
 
-const closedByCaller = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' };
+const closedByCaller = { endReason: SessionEndReason.CLOSED_BY_CALLER, message: 'its owner closed it' };
 
 /** What does not carry output: hot-streams.ts has the rest. */
 export type WorkerHandlers = Omit<ServiceImpl<typeof WorkerService>, 'executeMany'>;

@@ -7,7 +7,6 @@ export interface ShellSpec {
   /** Its place in the order of acceptance. */
   readonly number: bigint;
   readonly id: string;
-  readonly requestId: string;
   /** Tells a repeated request from another one. */
   readonly fingerprint: string;
   readonly program: readonly string[];
@@ -35,7 +34,6 @@ export function shellSpecOf(
   return {
     number,
     id: request.shellId,
-    requestId: request.requestId,
     fingerprint,
     program: request.program,
     workingDirectory,

@@ -12,9 +12,9 @@ export function shellViewOf(sessionId: string, shell: Shell): ShellView {
     state: shell.closing ? ShellState.CLOSED : ShellState.OPEN,
     program: [...spec.program],
     createTime: timestampFromMs(spec.createdMs),
-    timesOpened: shell.opened,
+    openCount: shell.opened,
     runningExecutionId: shell.current?.id ?? '',
-    queuedExecutions: shell.queued,
+    queuedExecutionCount: shell.queued,
     workingDirectory: spec.workingDirectory,
   });
 }

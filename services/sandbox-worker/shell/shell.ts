@@ -94,7 +94,7 @@ export class Shell implements Seat {
   restore(record: JournalRecord['record']): void {
     if (record.case === 'shellSent') {
       this.number = record.value.guestNumber;
-      this.openedBefore = record.value.openedBefore;
+      this.openedBefore = record.value.earlierOpenCount;
       this.presence = 'opening';
     }
     if (record.case === 'event') restoreTold(this.logged, record.value);
@@ -103,11 +103,11 @@ export class Shell implements Seat {
   }
 
   /** A command of an earlier process was sent to the guest. */
-  restoreSent(execution: Execution, sent: { shellOpened: number; cpuMicros: bigint; oomKills: number }): void {
-    execution.shellReopened ||= sent.shellOpened > this.openedAtLast;
-    this.openedAtLast = sent.shellOpened;
-    this.opened = Math.max(this.opened, sent.shellOpened);
-    this.baseline = { cpuMicros: Number(sent.cpuMicros), oomKills: sent.oomKills };
+  restoreSent(execution: Execution, sent: { shellOpenCount: number; cpuMicros: bigint; oomKillCount: number }): void {
+    execution.shellReopened ||= sent.shellOpenCount > this.openedAtLast;
+    this.openedAtLast = sent.shellOpenCount;
+    this.opened = Math.max(this.opened, sent.shellOpenCount);
+    this.baseline = { cpuMicros: Number(sent.cpuMicros), oomKills: sent.oomKillCount };
   }
 
   /** Gives a command to the shell, after those it has. */
@@ -125,7 +125,7 @@ export class Shell implements Seat {
   open(): void {
     if (this.presence !== 'absent' || this.closing || !this.host.synced()) return;
     const number = this.host.issue(this);
-    const sent = { case: 'shellSent', value: { guestNumber: number, openedBefore: this.opened } };
+    const sent = { case: 'shellSent', value: { guestNumber: number, earlierOpenCount: this.opened } };
     if (!this.recorded(this.recordOf(sent))) return;
     this.number = number;
     this.presence = 'opening';

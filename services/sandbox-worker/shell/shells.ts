@@ -60,19 +60,11 @@ export function createShells(host: ShellsHost, around: ShellSurroundings, limits
     if (byId.get(shell.spec.id) === shell) byId.delete(shell.spec.id);
   }
 
-  /** The shell that this request, or one with its ids, made before. */
+  /** The shell that a request with the same id made before. */
   function earlier(request: OpenShellRequest, fingerprint: string): Shell | undefined {
-    if (request.requestId !== '') {
-      for (const shell of byNumber.values()) {
-        if (shell.spec.requestId !== request.requestId) continue;
-        if (shell.spec.fingerprint === fingerprint) return shell;
-        const message = `request_id ${request.requestId} was used for another shell; choose a new one`;
-        throw new DomainError('REQUEST_ID_REUSED', message, { request_id: request.requestId });
-      }
-    }
     const named = byId.get(request.shellId);
     if (named === undefined) return undefined;
-    if (named.spec.fingerprint === fingerprint && named.spec.requestId === request.requestId) return named;
+    if (named.spec.fingerprint === fingerprint) return named;
     const message = `shell_id ${request.shellId} was used for another shell; choose a new one`;
     throw new DomainError('SHELL_ID_REUSED', message, { shell_id: request.shellId });
   }

@@ -8,10 +8,11 @@ import { adversariesOf } from './adversaries.ts';
  * A submission whose grading tells whether a sample can be trusted. `honest`: the oracle with tests of its own beside it, as
  * a good agent would write them.
  */
-export type CandidateName = 'empty' | 'oracle' | 'honest' | `adversary: ${string}`;
+export const adversaryPrefix = 'adversary: ';
+export type CandidateName = 'empty' | 'oracle' | 'honest' | `${typeof adversaryPrefix}${string}`;
 
 export function isAdversary(name: CandidateName): boolean {
-  return name.startsWith('adversary: ');
+  return name.startsWith(adversaryPrefix);
 }
 
 /** What is put into a container, and the shell text that makes a submission of it there, as the agent. */

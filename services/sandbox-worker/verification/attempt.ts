@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
-import type { VerificationResult } from '../../../gen/assay/v1/verification_pb.js';
+import { type VerificationResult, GradingPhase as WirePhase } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import type { ResultStore } from '../../shared/store/result-store.ts';
 import type { VerificationStore } from '../../shared/store/verification-store.ts';
 import type { VerificationChange } from '../../shared/verification/verification-change.ts';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import type { Graded, Grader, GradingPhase, StoredSubmission } from '../grading/grader.ts';
 import { type InPlaceSession, SessionGone } from '../grading/in-place.ts';
 import type { SampleImages } from '../sample/sample-images.ts';
@@ -45,6 +45,14 @@ export interface Attempt {
   look(record: VerificationRecord): void;
 }
 
+const phases: Readonly<Record<GradingPhase | 'image', WirePhase>> = {
+  image: WirePhase.IMAGE,
+  starting: WirePhase.STARTING,
+  preparing: WirePhase.PREPARING,
+  running: WirePhase.RUNNING,
+  reading: WirePhase.READING,
+};
+
 const storePatience = 30;
 const storePauseMs = 1_000;
 
@@ -76,13 +84,13 @@ export function createAttempt(deps: AttemptDeps, claim: string, pausing?: Pausin
 
   const stop = (why: Stop): void => stopped.abort(new StoppedAttempt(why));
   const look = (record: VerificationRecord): void => {
-    const { status, cancelRequested } = verificationOf(record);
-    if (isFinal(status) || record.claim !== claim) stop('replaced');
+    const { state, cancelRequested } = verificationOf(record);
+    if (isFinal(state) || record.claim !== claim) stop('replaced');
     else if (cancelRequested) stop('cancelled');
   };
   const tell = (project: string, verificationId: string, phase: GradingPhase | 'image'): void => {
     const running = phase === 'running' || phase === 'reading';
-    const what: VerificationChange = { type: 'phase', claim, phase, running };
+    const what: VerificationChange = { type: 'phase', claim, phase: phases[phase], running };
     written = written
       .then(() => store.change(project, verificationId, what))
       .then((now) => now && look(now.value))
@@ -144,7 +152,7 @@ export function createAttempt(deps: AttemptDeps, claim: string, pausing?: Pausin
       // Also where the watch has told of this very end already, which looks like that of another.
       return;
     }
-    if (now !== undefined && !isFinal(verificationOf(now.value).status)) look(now.value);
+    if (now !== undefined && !isFinal(verificationOf(now.value).state)) look(now.value);
     stopped.signal.throwIfAborted();
   };
   return {

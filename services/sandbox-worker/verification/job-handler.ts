@@ -4,13 +4,13 @@ import {
   VerificationJobSchema,
   type VerificationRecord,
 } from '../../../gen/assay/internal/v1/records_pb.js';
-import { VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { JobDelivery, JobSource } from '../../shared/store/job-queue.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
 import type { VerificationChange } from '../../shared/verification/verification-change.ts';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import { SessionGone } from '../grading/in-place.ts';
 import type { Meter } from '../meter.ts';
 import type { GradingHold, PausingGrading } from '../sandbox/grading-hold.ts';
@@ -74,7 +74,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
   /** The job is done with once its end was told, and not where another attempt has taken the place of this one. */
   const finish = async (delivery: JobDelivery, record: VerificationRecord, what: VerificationChange): Promise<void> => {
     const now = await store.change(record.project, verificationOf(record).verificationId, what);
-    if (now?.changed === false && !isFinal(verificationOf(now.value).status)) return;
+    if (now?.changed === false && !isFinal(verificationOf(now.value).state)) return;
     if (now?.changed === true && !now.announced) return delivery.nak(firstPauseMs);
     await delivery.ack();
   };
@@ -94,8 +94,8 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
       log.warn({ verification_id: verificationId }, 'a job without a record was dropped');
       return delivery.term();
     }
-    const { status, cancelRequested, attempts, sessionId } = verificationOf(found.value);
-    if (isFinal(status)) return conclude(found, delivery);
+    const { state, cancelRequested, attemptCount: attempts, sessionId } = verificationOf(found.value);
+    if (isFinal(state)) return conclude(found, delivery);
     const { inPlaceWorkerId } = found.value;
     // Another worker has the session; nothing was tried here.
     if (inPlaceWorkerId !== '' && inPlaceWorkerId !== deps.workerId) return delivery.nak(firstPauseMs);
@@ -192,7 +192,7 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
   /** What becomes of an attempt that did not reach its end. */
   const settle = async (record: VerificationRecord, { claim }: Attempt, delivery: JobDelivery, error: unknown) => {
     const { project } = record;
-    const { verificationId, attempts } = verificationOf(record);
+    const { verificationId, attemptCount: attempts } = verificationOf(record);
     if (error instanceof UnannouncedEnd) return delivery.nak(firstPauseMs);
     if (error instanceof StoppedAttempt) {
       if (error.why === 'cancelled') return finish(delivery, record, { type: 'cancelled', atMs: Date.now() });
@@ -218,9 +218,9 @@ export function createJobHandler(deps: JobHandlerDeps): JobHandler {
       return running.size;
     },
     look(record) {
-      const { verificationId, status } = verificationOf(record);
+      const { verificationId, state } = verificationOf(record);
       const attempt = running.get(verificationId)?.attempt;
-      if (attempt === undefined || status === VerificationStatus.PENDING) return;
+      if (attempt === undefined || state === VerificationState.PENDING) return;
       if (record.claim === attempt.claim) attempt.look(record);
       // It may be older than the claim: a watch lags, and a list takes its time. The store tells what is true now.
       else lookAgain(record.project, verificationId, attempt);

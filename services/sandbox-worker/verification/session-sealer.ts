@@ -53,11 +53,11 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     const { environment, verification } = folder.sample;
     const inPlace = runsInPlace(verification);
     if (inPlace && !deps.grades) {
-      const message = `${sample.dataset}/${sample.sampleId} runs tests in the session itself (SHARED), and its worker does not grade`;
+      const message = `${folder.sample.dataset}/${folder.sample.id} runs tests in the session itself (SHARED), and its worker does not grade`;
       throw new DomainError('VERIFICATION_NOT_OFFERED', message);
     }
     if (!deps.hasLayers && (inPlace || needsWhole(verification))) {
-      const message = `${sample.dataset}/${sample.sampleId} has tests at FORK or SHARED, for which its worker needs root on its host`;
+      const message = `${folder.sample.dataset}/${folder.sample.id} has tests at FORK or SHARED, for which its worker needs root on its host`;
       throw new DomainError('VERIFICATION_NOT_OFFERED', message);
     }
     const rules = rulesOf(environment.workdir, verification);
@@ -69,15 +69,15 @@ export function createSessionSealer(deps: SessionSealerDeps): SessionSealer {
     meter.stoodStill(sealed.stillMs / 1_000);
     const { content, image, verification: grading } = folder.digests;
     const digests = { sample: content, image: images.builtDigest(image), verification: grading };
-    const pause = durationFromMs(Math.round(sealed.stillMs));
+    const pauseDuration = durationFromMs(Math.round(sealed.stillMs));
     if (sealed.kind === 'invalid') {
       const { reason, message } = sealed.finding;
-      return { digests, submission: { pause }, assurance, inPlace, violation: `${reason}: ${message}` };
+      return { digests, submission: { pauseDuration }, assurance, inPlace, violation: `${reason}: ${message}` };
     }
     const { digest, whole = '', bytes, files, deletions } = sealed;
     return {
       digests: { ...digests, submission: digest, fileSystem: whole },
-      submission: { bytes: BigInt(bytes), files, deletions, pause },
+      submission: { sizeBytes: BigInt(bytes), fileCount: files, deletionCount: deletions, pauseDuration },
       assurance,
       inPlace,
     };

@@ -1,5 +1,5 @@
 import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
-import { changeOf, verificationOf } from '../../shared/verification/verification-status.ts';
+import { changeOf, verificationOf } from '../../shared/verification/verification-state.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 
 /** Puts what becomes of a session's verifications into its log, as long as it lives here. */

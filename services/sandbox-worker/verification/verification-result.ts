@@ -1,7 +1,9 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
-import { Assurance } from '../../../gen/assay/v1/types_pb.js';
+import { Assurance, TestRole } from '../../../gen/assay/v1/types_pb.js';
 import {
+  GradingStep,
+  ReportFormat,
   TestOutcome,
   type TestResultSchema,
   Verdict,
@@ -9,9 +11,10 @@ import {
   VerificationResultSchema,
 } from '../../../gen/assay/v1/verification_pb.js';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
-import { roleNames } from '../../shared/sample/verification-schema.ts';
+import { testRoles } from '../../shared/sample/test-role.ts';
+import { type reportFormats, roleNames } from '../../shared/sample/verification-schema.ts';
 import type { GradedTest } from '../../shared/verdict/outcome.ts';
-import type { Graded, KeptOutput } from '../grading/grader.ts';
+import type { Graded, GradingStepName, KeptOutput } from '../grading/grader.ts';
 
 /** A client takes 4 MiB in one message unless it is told otherwise: the whole result stays below that. */
 const testBytes = 1_536 * 1_024;
@@ -29,6 +32,29 @@ const outcomes: Readonly<Record<GradedTest['status'], TestOutcome>> = {
   missing: TestOutcome.MISSING,
 };
 
+const steps: Readonly<Record<GradingStepName, GradingStep>> = {
+  manifest: GradingStep.MANIFEST,
+  copy: GradingStep.COPY,
+  create: GradingStep.CREATE,
+  apply: GradingStep.APPLY,
+  start: GradingStep.START,
+  connect: GradingStep.CONNECT,
+  spawner: GradingStep.SPAWNER,
+  prepare: GradingStep.PREPARE,
+  run: GradingStep.RUN,
+  kill: GradingStep.KILL,
+  read: GradingStep.READ,
+};
+
+const formats: Readonly<Record<(typeof reportFormats)[number], ReportFormat>> = {
+  junit: ReportFormat.JUNIT,
+  tap: ReportFormat.TAP,
+  'go-test-json': ReportFormat.GO_TEST_JSON,
+  ctrf: ReportFormat.CTRF,
+  reward: ReportFormat.REWARD,
+  'exit-status': ReportFormat.EXIT_STATUS,
+};
+
 /** What a grading found, as it is told. */
 export function resultOf({ judgement, runs, ...graded }: Graded, { sample }: SampleFolder): VerificationResult {
   const { counts, tests: all } = judgement;
@@ -40,29 +66,31 @@ export function resultOf({ judgement, runs, ...graded }: Graded, { sample }: Sam
   const stderr = cut(graded.stderr);
   const ranMs = runs.reduce((sum, { command }) => sum + (command?.durationMs ?? 0), 0);
   return create(VerificationResultSchema, {
-    isSuccess: judgement.isSuccess,
-    ...counts,
-    passes: named('passed'),
-    failures: named('failed', 'error', 'missing'),
-    skips: named('skipped'),
+    testCount: counts.total,
+    passedCount: counts.passed,
+    failedCount: counts.failed,
+    skippedCount: counts.skipped,
+    passedTests: named('passed'),
+    failedTests: named('failed', 'error', 'missing'),
+    skippedTests: named('skipped'),
     stdout: stdout.bytes,
     stderr: stderr.bytes,
     stdoutOmittedBytes: BigInt(stdout.omitted),
     stderrOmittedBytes: BigInt(stderr.omitted),
-    executionDurationSeconds: ranMs / 1_000,
-    tool: toolOf(sample),
+    testDuration: durationFromMs(Math.round(ranMs)),
+    reportFormats: formatsOf(sample),
     verdict: Verdict[judgement.verdict],
     reason: judgement.reasons.join('; ').slice(0, reasonCharacters),
     assurance: Assurance[judgement.assurance],
     trainable: judgement.trainable,
     reward: judgement.reward,
     tests: told.map(rowOf),
-    omittedTests: omitted,
+    omittedTestCount: omitted,
     roles: roleNames.flatMap((role) => {
       const found = sample.verification[role];
-      return found === undefined ? [] : [{ role, assurance: Assurance[found.assurance] }];
+      return found === undefined ? [] : [{ role: testRoles[role], assurance: Assurance[found.assurance] }];
     }),
-    phases: graded.phases.map(({ name, ms }) => ({ phase: name, duration: durationFromMs(Math.round(ms)) })),
+    steps: graded.steps.map(({ name, ms }) => ({ step: steps[name], duration: durationFromMs(Math.round(ms)) })),
     cpuTime: durationFromMs(Math.round(graded.cpuMs)),
     peakMemoryBytes: BigInt(Math.round(graded.peakMemoryBytes)),
     notes: graded.notes.slice(0, noteCount).map((note) => note.slice(0, reasonCharacters)),
@@ -78,7 +106,15 @@ export function infrastructureResult(reason: string): VerificationResult {
 /** The result without its lists and its output, for the record. */
 export function summaryOf(result: VerificationResult): VerificationResult {
   const nothing = new Uint8Array();
-  const bare = { passes: [], failures: [], skips: [], tests: [], notes: [], stdout: nothing, stderr: nothing };
+  const bare = {
+    passedTests: [],
+    failedTests: [],
+    skippedTests: [],
+    tests: [],
+    notes: [],
+    stdout: nothing,
+    stderr: nothing,
+  };
   return create(VerificationResultSchema, { ...result, ...bare });
 }
 
@@ -98,7 +134,7 @@ function withinBytes(tests: readonly GradedTest[]): { told: GradedTest[]; omitte
 function rowOf({ name, status, role, durationMs, message }: GradedTest): MessageInitShape<typeof TestResultSchema> {
   return {
     name,
-    role: role ?? '',
+    role: role === undefined ? TestRole.UNSPECIFIED : testRoles[role],
     outcome: outcomes[status],
     message: Buffer.from(message).subarray(0, messageBytes).toString(),
     ...(durationMs === undefined ? {} : { duration: durationFromMs(Math.round(durationMs)) }),
@@ -114,7 +150,7 @@ function cut({ bytes, totalBytes }: KeptOutput): { bytes: Uint8Array; omitted: n
   return { bytes: kept, omitted: totalBytes - 2 * half };
 }
 
-function toolOf({ verification }: SampleFolder['sample']): string {
+function formatsOf({ verification }: SampleFolder['sample']): ReportFormat[] {
   const reports = [verification.reports, ...roleNames.map((role) => verification[role]?.reports ?? [])].flat();
-  return [...new Set(reports.map(({ format }) => format))].join(', ');
+  return [...new Set(reports.map(({ format }) => formats[format]))];
 }

@@ -6,6 +6,7 @@ import { ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
 import { ShellService } from '../../../gen/assay/v1/shell_pb.js';
 import { VerificationService } from '../../../gen/assay/v1/verification_pb.js';
+import { WorkerService } from '../../../gen/assay/v1/worker_pb.js';
 import { ServerReflection } from '../../../gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../../gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { Health } from '../../../gen/health/v1/health_pb.js';
@@ -64,7 +65,13 @@ const verificationRows: Rows<typeof VerificationService> = {
   cancelVerification: 'agent',
   regradeSubmission: 'key',
 };
-const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key', forgetWorker: 'admin' };
+const serverRows: Rows<typeof ServerService> = { getServerInfo: 'key' };
+const workerRows: Rows<typeof WorkerService> = {
+  listWorkers: 'key',
+  getWorker: 'key',
+  drainWorker: 'admin',
+  forgetWorker: 'admin',
+};
 const healthRows: Rows<typeof Health> = { check: 'nothing', watch: 'nothing', list: 'nothing' };
 const reflectionRows: Rows<typeof ServerReflection> = { serverReflectionInfo: 'key' };
 
@@ -77,6 +84,7 @@ export const scopeTable: readonly (readonly [DescService, Readonly<Record<string
   [VerificationService, verificationRows],
   [KeyService, keyRows],
   [ServerService, serverRows],
+  [WorkerService, workerRows],
   [Health, healthRows],
   [ServerReflection, reflectionRows],
   [ServerReflectionAlpha, reflectionRows],

@@ -1,5 +1,7 @@
+import { create } from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { SampleService } from '../../../gen/assay/v1/sample_pb.js';
+import { HeartbeatSchema } from '../../../gen/assay/v1/types_pb.js';
 import { briefly } from '../../shared/sample/build-failure.ts';
 import type { ValidationStore } from '../../shared/store/validation-store.ts';
 import { requireCaller } from '../auth/caller.ts';
@@ -12,6 +14,7 @@ import { detailOf } from '../sample/sample-view.ts';
 import type { SampleValidator } from '../sample/validate-sample.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkListSamplesRequest, checkRepetitions, checkSampleName } from '../validation/sample-request.ts';
+import { withHeartbeats } from './heartbeats.ts';
 
 export interface SampleServiceDeps {
   readonly index: DatasetIndex;
@@ -21,6 +24,8 @@ export interface SampleServiceDeps {
   readonly validations: ValidationStore;
 }
 
+const heartbeat = () => ({ case: 'heartbeat', value: create(HeartbeatSchema) }) as const;
+
 export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof SampleService> {
   const { index, tokens, build, validate, validations } = deps;
   return {
@@ -28,8 +33,8 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       const { grader } = requireCaller(context);
       const { datasets } = await index.catalog();
       return {
-        datasets: datasets.map(({ dataset, samples, problems }) => {
-          return { dataset, samples, problems: grader ? [...problems] : [] };
+        datasets: datasets.map(({ dataset, sampleCount, problems }) => {
+          return { datasetId: dataset, sampleCount, problems: grader ? [...problems] : [] };
         }),
       };
     },
@@ -37,35 +42,35 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       checkListSamplesRequest(request);
       const { grader } = requireCaller(context);
       const catalog = await index.catalog();
-      if (request.dataset !== '' && !catalog.has(request.dataset)) throw noDataset(request.dataset);
+      if (request.datasetId !== '' && !catalog.has(request.datasetId)) throw noDataset(request.datasetId);
       return listSamples(catalog, tokens, request, grader);
     },
     async getSample(request, context) {
-      checkSampleName(request);
+      const name = checkSampleName(request.sample);
       const { grader } = requireCaller(context);
-      const { entry, folder } = findSample(await index.catalog(), request);
+      const { entry, folder } = findSample(await index.catalog(), name);
       const sample = detailOf(entry, folder, grader, request.hints);
       const validation = grader ? await validations.get(folder.digests.content) : undefined;
       return { sample: validation === undefined ? sample : { ...sample, validation } };
     },
     async *downloadSample(request, context) {
-      checkSampleName(request);
+      const name = checkSampleName(request.sample);
       const { grader } = requireCaller(context);
-      const { folder } = findSample(await index.catalog(), request);
-      const { sample, digests } = folder;
-      const head = { contentDigest: digests.content, version: sample.version, complete: grader };
+      const { folder } = findSample(await index.catalog(), name);
+      const sample = { ...name, version: folder.sample.version };
+      const head = { contentDigest: folder.digests.content, sample, complete: grader };
       yield { part: { case: 'head', value: head } };
       for await (const data of grader ? wholeArchive(folder) : taskArchive(folder)) {
         yield { part: { case: 'data', value: data } };
       }
     },
     async *buildSample(request, context) {
-      checkSampleName(request);
+      const name = checkSampleName(request.sample);
       const { grader, project } = requireCaller(context);
-      const { folder } = findSample(await index.catalog(), request);
+      const { folder } = findSample(await index.catalog(), name);
       const told = new Set<string>();
       try {
-        for await (const news of build(folder, project, context.signal)) {
+        for await (const news of withHeartbeats(build(folder, project, context.signal), heartbeat)) {
           if (grader || news.case !== 'progress') {
             yield { news };
             continue;
@@ -81,11 +86,12 @@ export function createSampleService(deps: SampleServiceDeps): ServiceImpl<typeof
       }
     },
     async *validateSample(request, context) {
-      checkSampleName(request);
-      const repetitions = checkRepetitions(request.repetitions);
+      const name = checkSampleName(request.sample);
+      const repetitions = checkRepetitions(request.repetitionCount);
       const { project } = requireCaller(context);
-      const { folder } = findSample(await index.catalog(), request);
-      for await (const news of validate(folder, project, repetitions, context.signal)) yield { news };
+      const { folder } = findSample(await index.catalog(), name);
+      const validation = validate(folder, project, repetitions, context.signal);
+      for await (const news of withHeartbeats(validation, heartbeat)) yield { news };
     },
   };
 }

@@ -36,7 +36,7 @@ export function createSessionService(deps: SessionServiceDeps): ServiceImpl<type
     async createSession(request, context) {
       checkCreateSessionRequest(request, limits);
       const { project } = requireCaller(context);
-      const ms = limits.createMs + (request.dataset === '' ? 0 : limits.buildMs);
+      const ms = limits.createMs + (request.sample === undefined ? 0 : limits.buildMs);
       const session = await within(ms, context.signal, (signal) => deps.create(project, request, signal));
       return { session };
     },
@@ -78,7 +78,13 @@ export function createSessionService(deps: SessionServiceDeps): ServiceImpl<type
     async *followSession({ sessionId, cursor, withoutOutput }, context) {
       checkSessionId(sessionId);
       const query = { sessionId, cursor, withoutOutput, executionId: '', untilNow: false };
-      for await (const event of deps.follow(requireCaller(context).project, query, context.signal)) yield { event };
+      const { project } = requireCaller(context);
+      for await (const event of deps.follow(project, query, context.signal)) {
+        const alive = event.event.case === 'heartbeat';
+        yield alive
+          ? { event, sessionState: viewOf(await sessions.find(project, sessionId), workers).state }
+          : { event };
+      }
     },
   };
 }

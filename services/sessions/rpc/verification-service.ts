@@ -1,6 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { VerificationService } from '../../../gen/assay/v1/verification_pb.js';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import { requireCaller } from '../auth/caller.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import {
@@ -52,7 +52,11 @@ export function createVerificationService(deps: VerificationServiceDeps): Servic
       checkVerificationId(verificationId);
       const { project, grader } = requireCaller(context);
       for await (const record of deps.watch(project, verificationId, context.signal)) {
-        const final = isFinal(verificationOf(record).status);
+        if (record === undefined) {
+          yield { heartbeat: {} };
+          continue;
+        }
+        const final = isFinal(verificationOf(record).state);
         yield { verification: final ? await views.whole(record, grader) : views.brief(record, grader) };
       }
     },

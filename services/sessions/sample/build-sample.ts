@@ -6,7 +6,7 @@ import { DomainError } from '../../shared/domain-error.ts';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { readWorkerStream } from '../execution/execution-reader.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
-import type { WorkerDirectory } from '../worker/worker-directory.ts';
+import { takesSessions, type WorkerDirectory } from '../worker/worker-directory.ts';
 import { type Channel, createChannel } from './channel.ts';
 import type { SampleShelf } from './sample-shelf.ts';
 
@@ -35,7 +35,7 @@ export function createSampleBuilder({ workers, client, shelf }: SampleBuilderDep
     }
   };
   return async function* (folder, project, signal) {
-    const taking = workers.all().filter(({ record, reachable }) => reachable && !record.draining);
+    const taking = workers.all().filter(({ record, reachable }) => reachable && takesSessions(record));
     if (taking.length === 0) throw new DomainError('NO_WORKER', 'no worker is there to build an image; start one');
     await shelf.provide(folder);
     const channel = createChannel<News>();

@@ -35,9 +35,9 @@ export function listSamples(
 
 function isWanted(
   sample: { dataset: string; language: string; tags: readonly string[] },
-  { dataset, language, tags }: ListSamplesRequest,
+  { datasetId, language, tags }: ListSamplesRequest,
 ): boolean {
-  if (dataset !== '' && sample.dataset !== dataset) return false;
+  if (datasetId !== '' && sample.dataset !== datasetId) return false;
   if (language !== '' && sample.language !== language.toLowerCase()) return false;
   return tags.every((tag) => sample.tags.includes(tag));
 }

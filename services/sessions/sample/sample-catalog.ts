@@ -21,7 +21,7 @@ export interface Match {
 export interface SampleCatalog {
   readonly datasets: readonly {
     readonly dataset: string;
-    readonly samples: number;
+    readonly sampleCount: number;
     readonly problems: readonly string[];
   }[];
   get(dataset: string, id: string): CatalogEntry | undefined;
@@ -39,7 +39,7 @@ export function createSampleCatalog(scanned: readonly ScannedDataset[]): SampleC
     );
     for (const [key, found] of versions) entries.set(key, entryOf(key, found));
     const problems = folders.flatMap(({ result }) => (result.ok ? [] : [result.problem]));
-    return { dataset, samples: versions.size, problems };
+    return { dataset, sampleCount: versions.size, problems };
   });
   const ordered = [...entries.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   const search = createSearch(ordered);

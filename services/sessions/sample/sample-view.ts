@@ -9,7 +9,8 @@ import {
 import { Assurance, NetworkMode, NetworkSchema, ResourceLimitsSchema } from '../../../gen/assay/v1/types_pb.js';
 import type { SampleFolder } from '../../shared/sample/read-sample.ts';
 import { weakest } from '../../shared/sample/run-plan.ts';
-import { type RoleName, roleNames } from '../../shared/sample/verification-schema.ts';
+import { testRoles } from '../../shared/sample/test-role.ts';
+import { roleNames } from '../../shared/sample/verification-schema.ts';
 import type { CatalogEntry } from './sample-catalog.ts';
 
 const networkModes = { none: NetworkMode.NONE, egress: NetworkMode.EGRESS, full: NetworkMode.FULL } as const;
@@ -19,9 +20,7 @@ export function summaryOf(folder: SampleFolder, grader: boolean): Sample {
   const { sample, digests } = folder;
   const { provenance } = sample;
   return create(SampleSchema, {
-    dataset: sample.dataset,
-    sampleId: sample.id,
-    version: sample.version,
+    name: { datasetId: sample.dataset, sampleId: sample.id, version: sample.version },
     language: sample.language,
     tags: sample.tags,
     title: sample.title,
@@ -54,8 +53,9 @@ export function detailOf(entry: CatalogEntry, folder: SampleFolder, grader: bool
   summary.versions = entry.versions.map((version) => version.sample.version);
   if (hints) summary.hints = sample.hints;
   if (!grader) return summary;
-  for (const role of summary.verification?.roles ?? []) {
-    role.tests = sample.verification[role.role as RoleName]?.tests ?? [];
+  for (const name of roleNames) {
+    const group = summary.verification?.testGroups.find(({ role }) => role === testRoles[name]);
+    if (group !== undefined) group.tests = sample.verification[name]?.tests ?? [];
   }
   return summary;
 }
@@ -75,18 +75,18 @@ function verificationOf({ sample }: SampleFolder, grader: boolean): SampleVerifi
   const needed = (['fail_to_pass', 'pass_to_pass'] as const).flatMap((name) => verification[name]?.assurance ?? []);
   return create(SampleVerificationSchema, {
     assurance: Assurance[weakest(needed)],
-    roles: told.flatMap((name) => {
+    testGroups: told.flatMap((name) => {
       const role = verification[name];
       if (role === undefined) return [];
-      return [{ role: name, assurance: Assurance[role.assurance], testCount: role.tests.length }];
+      return [{ role: testRoles[name], assurance: Assurance[role.assurance], testCount: role.tests.length }];
     }),
     timeout: durationFromMs(verification.timeout * 1_000),
     include: verification.submission.include,
     exclude: verification.submission.exclude,
     restorePaths: verification.restore_paths,
     forbidPaths: verification.forbid_paths,
-    maxBytes: BigInt(verification.submission.max_bytes),
-    maxFiles: verification.submission.max_files,
+    maxSizeBytes: BigInt(verification.submission.max_bytes),
+    maxFileCount: verification.submission.max_files,
     pauseSessions: verification.pause_sessions === true,
     hasOracle: grader && sample.oracle !== undefined,
   });

@@ -4,6 +4,7 @@ import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/inte
 import { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
 import {
   type Session,
+  SessionEndReason,
   SessionSchema,
   SessionState,
   type UpdateSessionRequest,
@@ -11,6 +12,7 @@ import {
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance, isTerminal } from '../../shared/session-state.ts';
 import { checkDuration } from '../validation/field.ts';
+import { updatedFields } from '../validation/session-request.ts';
 import type { CallOptions, WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
 import { explainError } from './explain-error.ts';
@@ -91,7 +93,11 @@ export function createSessionChanges(deps: SessionChangesDeps): SessionChanges {
     resume: (project, sessionId, signal) => freeze(project, sessionId, resume, signal),
     async close(project, sessionId, signal) {
       const record = await sessions.update(project, sessionId, (found) => {
-        const event = { type: 'closing', reason: 'CLOSED_BY_CALLER', message: 'CloseSession was called' } as const;
+        const event = {
+          type: 'closing',
+          endReason: SessionEndReason.CLOSED_BY_CALLER,
+          message: 'CloseSession was called',
+        } as const;
         const next = advance(sessionOf(found), event);
         return next === undefined ? undefined : withSession(found, next);
       });
@@ -104,13 +110,15 @@ export function createSessionChanges(deps: SessionChangesDeps): SessionChanges {
 
 function changed(session: Session, request: UpdateSessionRequest, nowMs: number, maxTtlMs: number): Session {
   const next: Session = { ...create(SessionSchema, session) };
-  if (request.ttl !== undefined) {
+  const fields = updatedFields(request);
+  if (fields.has('ttl') && request.ttl !== undefined) {
     next.expireTime = timestampFromMs(nowMs + checkDuration('ttl', request.ttl, 1_000, maxTtlMs));
   }
-  if (request.labels !== undefined) next.labels = request.labels.labels;
+  if (fields.has('labels')) next.labels = request.labels;
+  if (!fields.has('idle_timeout')) return next;
   const idle = request.idleTimeout;
-  if (idle !== undefined && idle.seconds === 0n && idle.nanos === 0) delete next.idleTimeout;
-  else if (idle !== undefined) next.idleTimeout = idle;
+  if (idle === undefined || (idle.seconds === 0n && idle.nanos === 0)) delete next.idleTimeout;
+  else next.idleTimeout = idle;
   return next;
 }
 

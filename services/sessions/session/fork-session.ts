@@ -4,6 +4,7 @@ import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/inte
 import {
   type ForkSessionRequest,
   ForkSessionRequestSchema,
+  PauseReason,
   type Session,
   SessionSchema,
   SessionState,
@@ -48,6 +49,7 @@ export function createSessionForker(deps: SessionForkerDeps): SessionForker {
     const worker = await workers.find(session.workerId);
     const away = () => unreachableError(sessionId, session.workerId, 'try again when it is back');
     if (!worker?.reachable) throw away();
+    if (worker.record.drained) throw drainedError(sessionId, session.workerId);
     // Before there is a record, which would wait for this worker.
     await client.reach(worker.record.address).catch((error) => Promise.reject(isAway(error) ? away() : error));
     if (worker.record.capabilities.includes('fork')) return session;
@@ -70,6 +72,11 @@ export function createSessionForker(deps: SessionForkerDeps): SessionForker {
   };
 }
 
+function drainedError(sessionId: string, workerId: string): DomainError {
+  const message = `the worker ${workerId} of session ${sessionId} takes no new sessions, and a fork is made where its source is; type: assay workers undrain ${workerId}`;
+  return new DomainError('NO_CAPACITY', message, { session_id: sessionId, worker_id: workerId });
+}
+
 /** The source's record with what is different: whatever a session has is inherited, unless it is named here. */
 function forkRecord(
   project: string,
@@ -85,7 +92,7 @@ function forkRecord(
     state: SessionState.CREATING,
     forkedFrom: source.sessionId,
     // Why the source stands still is no matter of the copy's; its worker pauses it by itself if need be.
-    ...{ paused: false, reason: '', message: '' },
+    ...{ paused: false, pauseReason: PauseReason.UNSPECIFIED, message: '' },
     warm: false,
     labels: request.labels?.labels ?? source.labels,
     env: { ...source.env, ...request.env },

@@ -1,6 +1,6 @@
 import type { WorkerRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
-import type { KnownWorker } from '../worker/worker-directory.ts';
+import { type KnownWorker, takesSessions } from '../worker/worker-directory.ts';
 
 /** A worker that has not answered by then is pinged: making a sandbox may take long, answering a ping may not. */
 export const pingAfterMs = 1_000;
@@ -17,10 +17,10 @@ export function isAway(error: unknown): boolean {
  * for another project, so only the worker can tell who gets none.
  */
 export function placementOrder(workers: readonly KnownWorker[], promised: ReadonlyMap<string, number>): WorkerRecord[] {
-  const there = workers.filter(({ record, reachable }) => reachable && !record.draining);
+  const there = workers.filter(({ record, reachable }) => reachable && takesSessions(record));
   const taking = there.filter(({ record }) => record.engineProblem === '');
   if (taking.length === 0) {
-    const found = there.length === 0 ? 'is there to take a session' : 'has an engine that answers';
+    const found = there.length === 0 ? 'is there to take a session (assay workers ls)' : 'has an engine that answers';
     throw new DomainError('NO_WORKER', `none of ${workers.length} workers ${found}; start one, or wait for it`);
   }
   const open = taking.filter(({ record }) => record.pressure === '');

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
 import { WorkerService } from '../../../gen/assay/internal/v1/worker_pb.js';
-import { type Session, SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type Session, SessionEndReason, SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import type { Network } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance } from '../../shared/session-state.ts';
@@ -64,7 +64,13 @@ export function createSandboxStart(deps: SandboxStartDeps): SandboxStart {
       const { reason, message } = error;
       const session = sessionOf(found);
       if (session.state !== SessionState.CREATING || session.workerId !== sessionOf(record).workerId) return undefined;
-      const next = advance(session, { type: 'failed', reason, message, atMs: deps.nowMs() });
+      const next = advance(session, {
+        type: 'failed',
+        endReason: SessionEndReason.CREATE_FAILED,
+        errorReason: reason,
+        message,
+        atMs: deps.nowMs(),
+      });
       return next === undefined ? undefined : withSession(found, next);
     });
   const nextWorker = (record: SessionRecord, tried: ReadonlyMap<string, Outcome>): string | undefined => {

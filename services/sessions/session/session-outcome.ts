@@ -1,5 +1,5 @@
 import type { SessionRecord } from '../../../gen/assay/internal/v1/records_pb.js';
-import { type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type Session, SessionEndReason, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { isReason } from '../../shared/error-reason.ts';
 import type { SandboxStart } from './sandbox-start.ts';
@@ -16,7 +16,8 @@ export async function outcomeOf(start: SandboxStart, record: SessionRecord, sign
   return settled;
 }
 
-function failedError({ sessionId, reason, message }: Session): DomainError {
+function failedError({ sessionId, endReason, errorReason, message }: Session): DomainError {
+  const reason = errorReason === '' ? SessionEndReason[endReason] : errorReason;
   const text = `session ${sessionId} could not be made (${reason}): ${message}`;
   const metadata = { session_id: sessionId, session_reason: reason };
   return new DomainError(isReason(reason) ? reason : 'SESSION_FAILED', text, metadata);

@@ -27,10 +27,10 @@ export type SessionPlanner = (request: CreateSessionRequest) => Promise<SessionP
 
 export function createSessionPlanner(datasets: DatasetIndex, shelf: SampleShelf, serverLimits: Limits): SessionPlanner {
   return async (request) => {
-    const { dataset, sampleId, sampleVersion: version } = request;
-    if (dataset === '')
+    const name = request.sample;
+    if (name === undefined)
       return { limits: request.limits, network: request.network, env: request.env, sample: undefined };
-    const { folder } = findSample(await datasets.catalog(), { dataset, sampleId, version });
+    const { folder } = findSample(await datasets.catalog(), name);
     const { sample, digests } = folder;
     const { limits: own, network } = environmentOf(folder);
     const limits = { ...create(ResourceLimitsSchema, own), ...given(request.limits) };
@@ -45,7 +45,8 @@ export function createSessionPlanner(datasets: DatasetIndex, shelf: SampleShelf,
       network,
       env,
       sample: create(SessionSampleSchema, {
-        ...{ dataset, sampleId, version: sample.version, instruction: sample.instruction },
+        name: { ...name, version: sample.version },
+        instruction: sample.instruction,
         ...{ contentDigest: digests.content, imageDigest: digests.image, verificationDigest: digests.verification },
       }),
     };

@@ -1,4 +1,4 @@
-import { type Session, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type Session, SessionEndReason, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 
@@ -13,7 +13,9 @@ export function refusalOf(session: Session): DomainError | undefined {
 }
 
 export function endedError(session: Session): DomainError {
-  const { sessionId, state, reason, message } = session;
+  const { sessionId, state, endReason, errorReason, message } = session;
+  const known = endReason === SessionEndReason.UNSPECIFIED ? '' : SessionEndReason[endReason];
+  const reason = errorReason === '' ? known : errorReason;
   const because = [reason, message].filter((part) => part !== '').join(': ');
   const why = because === '' ? '' : ` (${because})`;
   const text = `session ${sessionId} is ${SessionState[state]}${why}; create a new one, or read this one with GetTranscript`;

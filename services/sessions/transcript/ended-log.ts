@@ -8,7 +8,7 @@ import {
   TranscriptState,
 } from '../../../gen/assay/v1/session_pb.js';
 import type { TranscriptReader } from '../../shared/store/transcript-store.ts';
-import { isFinalWord, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import type { WorkShares } from '../../shared/work-shares.ts';
 import type { VerificationDirectory } from '../verification/verification-directory.ts';
 import { endMs, isLatePlace, lateEnds } from './late-ends.ts';
@@ -49,7 +49,7 @@ export function createEndedLog({ transcripts, verifications, shares }: EndedLogD
     const pieces = isStored && place !== gone ? await transcripts.get(project, sessionId) : undefined;
     const ends = pieces && new Set<string>();
     const see = ({ event }: SessionEvent): void => {
-      if (event.case === 'verification' && isFinalWord(event.value.status)) ends?.add(event.value.verificationId);
+      if (event.case === 'verification' && isFinal(event.value.state)) ends?.add(event.value.verificationId);
     };
     if (pieces !== undefined) {
       const from = isLatePlace(place) ? behindAll : parsePlace(place);

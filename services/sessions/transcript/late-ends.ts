@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { type SessionEvent, SessionEventSchema } from '../../../gen/assay/v1/session_pb.js';
-import { changeOf, isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { changeOf, isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 
 const prefix = 'verified.';
 
@@ -17,7 +17,7 @@ export function lateEnds(
   isTold: (record: VerificationRecord) => boolean,
   place: string,
 ): SessionEvent[] {
-  const late = records.filter((record) => isFinal(verificationOf(record).status) && !isTold(record));
+  const late = records.filter((record) => isFinal(verificationOf(record).state) && !isTold(record));
   return late
     .map((record) => ({ record, cursor: placeOf(record) }))
     .filter(({ cursor }) => !isLatePlace(place) || cursor > place)

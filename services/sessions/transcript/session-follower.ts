@@ -6,9 +6,12 @@ import {
   type Session,
   type SessionEvent,
   SessionEventSchema,
+  SessionSchema,
   SessionState,
+  SessionStateChangedSchema,
   TranscriptState,
 } from '../../../gen/assay/v1/session_pb.js';
+import { HeartbeatSchema } from '../../../gen/assay/v1/types_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { Reason } from '../../shared/error-reason.ts';
 import { isTerminal } from '../../shared/session-state.ts';
@@ -17,7 +20,7 @@ import { readWorkerStream } from '../execution/execution-reader.ts';
 import { explainError } from '../session/explain-error.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { unreachableError } from '../session/session-precondition.ts';
-import { sessionOf, viewOf } from '../session/session-view.ts';
+import { sessionOf } from '../session/session-view.ts';
 import type { Cursors } from '../validation/cursor.ts';
 import type { WorkerClient } from '../worker/worker-client.ts';
 import type { WorkerDirectory } from '../worker/worker-directory.ts';
@@ -105,7 +108,11 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
     // Who comes back is told at once that it was heard: nothing may happen in the session for long, or the way to the place may be.
     let toldMs = Number.NEGATIVE_INFINITY;
     if (place === '') {
-      yield stateEvent({ state: SessionState.CREATING }, sessionOf(record).createTime, beginning);
+      yield stateEvent(
+        create(SessionSchema, { state: SessionState.CREATING }),
+        sessionOf(record).createTime,
+        beginning,
+      );
       place = beginning;
       toldMs = performance.now();
     }
@@ -114,7 +121,7 @@ export function createSessionFollower(deps: SessionFollowerDeps): SessionFollowe
       const session = sessionOf(record);
       const isArchived = isTerminal(session.state) && session.transcriptState !== TranscriptState.PENDING;
       if (performance.now() - toldMs >= heartbeatMs) {
-        yield eventOf(undefined, '', { case: 'heartbeat', value: { state: viewOf(record, workers).state } });
+        yield eventOf(undefined, '', { case: 'heartbeat', value: create(HeartbeatSchema) });
         toldMs = performance.now();
       }
       if (isArchived) {
@@ -165,17 +172,18 @@ function isPassing(error: unknown, { untilNow }: FollowQuery): boolean {
 }
 
 function stateEvent(
-  { state, reason = '', message = '', paused = false }: Partial<Session> & { state: SessionState },
+  session: Pick<Session, 'state' | 'endReason' | 'errorReason' | 'message' | 'paused' | 'pauseReason'>,
   time: Timestamp | undefined,
   place: string,
 ): SessionEvent {
+  const { state, endReason, errorReason, message, paused, pauseReason } = session;
   return eventOf(time, place, {
     case: 'state',
-    value: { $typeName: 'assay.v1.SessionStateChanged', state, reason, message, paused },
+    value: create(SessionStateChangedSchema, { state, endReason, errorReason, message, paused, pauseReason }),
   });
 }
 
-type Told = Extract<SessionEvent['event'], { case: 'state' }> | { case: 'heartbeat'; value: { state: SessionState } };
+type Told = Extract<SessionEvent['event'], { case: 'state' }> | Extract<SessionEvent['event'], { case: 'heartbeat' }>;
 
 function eventOf(time: Timestamp | undefined, place: string, event: Told): SessionEvent {
   return create(SessionEventSchema, { time: time ?? timestampNow(), cursor: place, event });

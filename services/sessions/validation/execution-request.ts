@@ -6,14 +6,13 @@ import type {
 } from '../../../gen/assay/v1/execution_pb.js';
 import type { Limits } from '../config.ts';
 import { checkEnv } from './environment.ts';
-import { checkBytes, checkCount, checkDuration, checkNoNul, checkRange, invalid, overLimit } from './field.ts';
+import { checkBytes, checkCount, checkDuration, checkNoNul, checkRange, invalid } from './field.ts';
 import { checkExecutionId, checkSessionId, checkShellId } from './identifier.ts';
 import { checkTerminalSize } from './terminal-size.ts';
 import { checkWorkingDirectory } from './working-directory.ts';
 
 const dayMs = 86_400_000;
 const argumentCount = 4_096;
-const offsetLimit = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** Throws for the first field that is wrong. An empty execution id is right: the server makes one. */
 export function checkExecuteRequest(request: ExecuteRequest, limits: Limits): void {
@@ -25,9 +24,7 @@ export function checkExecuteRequest(request: ExecuteRequest, limits: Limits): vo
   checkWorkingDirectory(request.workingDirectory);
   if (request.terminal !== undefined) checkTerminal(request, request.terminal);
   if (request.timeout !== undefined) checkDuration('timeout', request.timeout, 1, dayMs);
-  if (request.outputKeptBytes > BigInt(limits.outputKeptBytes)) {
-    throw overLimit('output_kept_bytes', request.outputKeptBytes, limits.outputKeptBytes, 'bytes');
-  }
+  checkRange('output_kept_bytes', request.outputKeptBytes, 0, limits.outputKeptBytes, 'bytes');
 }
 
 /** A shell has its own environment and directory, which a command changes by its text. */
@@ -74,7 +71,7 @@ function checkTerminal({ shellId }: ExecuteRequest, size: TerminalSize): void {
 }
 
 function checkOffset(field: string, offset: bigint): void {
-  if (offset > offsetLimit) throw overLimit(field, offset, Number(offsetLimit), 'as an offset');
+  checkRange(field, offset, 0, Number.MAX_SAFE_INTEGER, 'as an offset');
 }
 
 function checkProgram(program: ExecuteRequest['program'], limits: Limits): void {

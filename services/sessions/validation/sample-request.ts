@@ -1,5 +1,6 @@
 import type { ListSamplesRequest } from '../../../gen/assay/v1/sample_pb.js';
-import { checkCount, checkNoNul, invalid, overLimit, show } from './field.ts';
+import type { SampleName } from '../../../gen/assay/v1/types_pb.js';
+import { checkCount, checkNoNul, checkRange, invalid, overLimit, show } from './field.ts';
 
 const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const versionShape = /^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$/;
@@ -8,27 +9,41 @@ const tagCount = 32;
 const defaultRepetitions = 3;
 const mostRepetitions = 100;
 
-export function checkSampleName(
-  request: { dataset: string; sampleId: string; version: string },
-  versionField = 'version',
-): void {
-  checkDataset(request.dataset);
-  if (!nameShape.test(request.sampleId)) {
-    throw invalid('sample_id', `found ${show(request.sampleId)}`, 'the id of a sample, such as hello-fix');
+/** The name of a sample in a request's field `sample`. */
+export function checkSampleName(sample: SampleName | undefined): SampleName {
+  if (sample === undefined) throw invalid('sample', 'found none', 'dataset_id and sample_id of a sample');
+  checkDataset('sample.dataset_id', sample.datasetId);
+  if (!nameShape.test(sample.sampleId)) {
+    throw invalid('sample.sample_id', `found ${show(sample.sampleId)}`, 'the id of a sample, such as hello-fix');
   }
-  if (request.version !== '' && !versionShape.test(request.version)) {
-    throw invalid(versionField, `found ${show(request.version)}`, 'a version such as 1.0.0, or nothing for the newest');
+  checkVersion(sample.version, 'nothing for the newest');
+  return sample;
+}
+
+/** The same as a filter: what is empty matches all. */
+export function checkSampleFilter({ datasetId, sampleId, version }: SampleName): void {
+  for (const [field, name] of [
+    ['sample.dataset_id', datasetId],
+    ['sample.sample_id', sampleId],
+  ] as const) {
+    if (name !== '' && !nameShape.test(name)) throw invalid(field, `found ${show(name)}`, 'a name, or nothing for all');
   }
+  checkVersion(version, 'nothing for all');
+}
+
+function checkVersion(version: string, orNothing: string): void {
+  if (version === '' || versionShape.test(version)) return;
+  throw invalid('sample.version', `found ${show(version)}`, `a version such as 1.0.0, or ${orNothing}`);
 }
 
 /** 0 is the default. */
 export function checkRepetitions(repetitions: number): number {
-  if (repetitions > mostRepetitions) throw overLimit('repetitions', repetitions, mostRepetitions, 'gradings');
+  checkRange('repetition_count', repetitions, 0, mostRepetitions, 'gradings');
   return repetitions === 0 ? defaultRepetitions : repetitions;
 }
 
 export function checkListSamplesRequest(request: ListSamplesRequest): void {
-  if (request.dataset !== '') checkDataset(request.dataset);
+  if (request.datasetId !== '') checkDataset('dataset_id', request.datasetId);
   const characters = [...request.query].length;
   if (characters > queryCharacters) throw overLimit('query', characters, queryCharacters, 'characters');
   checkNoNul('query', request.query);
@@ -39,8 +54,8 @@ export function checkListSamplesRequest(request: ListSamplesRequest): void {
   for (const tag of request.tags) if (tag === '') throw invalid('tags', 'found an empty one', 'tags of samples');
 }
 
-function checkDataset(dataset: string): void {
+function checkDataset(field: string, dataset: string): void {
   if (!nameShape.test(dataset)) {
-    throw invalid('dataset', `found ${show(dataset)}`, 'the name of a dataset, such as examples');
+    throw invalid(field, `found ${show(dataset)}`, 'the name of a dataset, such as examples');
   }
 }

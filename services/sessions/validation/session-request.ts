@@ -32,34 +32,56 @@ export function checkCreateSessionRequest(request: CreateSessionRequest, limits:
 
 /** A sample brings its own image, and says what can be reached. */
 function checkSample(request: CreateSessionRequest): void {
-  const { dataset, sampleId, sampleVersion, image, network } = request;
-  if (dataset === '' && sampleId === '' && sampleVersion === '') return;
-  checkSampleName({ dataset, sampleId, version: sampleVersion }, 'sample_version');
+  const { sample, image, network } = request;
+  if (sample === undefined) return;
+  checkSampleName(sample);
   if (image !== '') throw invalid('image', `found ${show(image)} with a sample`, 'none: a sample has its own');
   if (network !== undefined) throw invalid('network', 'found one with a sample', "none: it is the sample's");
 }
 
 export function checkUpdateSessionRequest(request: UpdateSessionRequest, limits: Limits): void {
   checkSessionId(request.sessionId);
-  checkChanges(request, limits);
+  const fields = updatedFields(request);
+  checkTimes(request, limits);
+  checkLabels('labels', request.labels);
+  if (fields.has('ttl') && request.ttl === undefined) throw invalid('ttl', 'found none, and the mask names it', 'one');
+}
+
+const updatable = ['ttl', 'idle_timeout', 'labels'] as const;
+
+/** What an update is to change: what its mask names, or without one what is given. */
+export function updatedFields(request: UpdateSessionRequest): ReadonlySet<(typeof updatable)[number]> {
+  const paths = request.updateMask?.paths ?? [];
+  for (const path of paths) {
+    if (updatable.every((field) => field !== path)) {
+      throw invalid('update_mask', `found ${show(path)}`, `some of ${updatable.join(', ')}`);
+    }
+  }
+  if (paths.length > 0) return new Set(updatable.filter((field) => paths.includes(field)));
+  const given = {
+    ttl: request.ttl !== undefined,
+    idle_timeout: request.idleTimeout !== undefined,
+    labels: Object.keys(request.labels).length > 0,
+  };
+  return new Set(updatable.filter((field) => given[field]));
 }
 
 export function checkForkSessionRequest(request: ForkSessionRequest, limits: Limits): void {
   checkSessionId(request.sessionId);
   checkRequestId(request.requestId);
-  checkChanges(request, limits);
+  checkTimes(request, limits);
+  if (request.labels !== undefined) checkLabels('labels', request.labels.labels);
   if (request.limits !== undefined) checkLimits(request.limits, limits);
   checkEnv('env', request.env);
   if (request.network !== undefined) checkNetwork('network', request.network, limits.egressHosts);
 }
 
 /** What is given anew for a session that exists. */
-function checkChanges(request: UpdateSessionRequest | ForkSessionRequest, limits: Limits): void {
+function checkTimes(request: UpdateSessionRequest | ForkSessionRequest, limits: Limits): void {
   if (request.ttl !== undefined) checkDuration('ttl', request.ttl, leastMs, limits.ttlMs);
   const idle = request.idleTimeout;
   const none = idle !== undefined && idle.seconds === 0n && idle.nanos === 0;
   if (idle !== undefined && !none) checkDuration('idle_timeout', idle, leastMs, limits.ttlMs);
-  if (request.labels !== undefined) checkLabels('labels', request.labels.labels);
 }
 
 export function checkListSessionsRequest(request: ListSessionsRequest): void {

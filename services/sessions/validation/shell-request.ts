@@ -1,7 +1,7 @@
 import type { OpenShellRequest } from '../../../gen/assay/v1/shell_pb.js';
 import { checkEnv } from './environment.ts';
 import { checkCount, checkNoNul, invalid, overLimit, show } from './field.ts';
-import { checkRequestId, checkSessionId, checkShellId } from './identifier.ts';
+import { checkSessionId, checkShellId } from './identifier.ts';
 import { checkWorkingDirectory } from './working-directory.ts';
 
 const argumentCount = 64;
@@ -12,7 +12,6 @@ const shells: ReadonlySet<string> = new Set(['bash', 'sh', 'dash', 'zsh', 'ash']
 export function checkOpenShellRequest(request: OpenShellRequest): void {
   checkSessionId(request.sessionId);
   if (request.shellId !== '') checkShellId(request.shellId);
-  checkRequestId(request.requestId);
   checkProgram(request.program);
   checkEnv('env', request.env);
   checkWorkingDirectory(request.workingDirectory);

@@ -3,15 +3,15 @@ import {
   type ListVerificationsRequest,
   type RegradeSubmissionRequest,
   type StartVerificationRequest,
-  VerificationStatus,
+  VerificationState,
 } from '../../../gen/assay/v1/verification_pb.js';
 import { verificationIdShape } from '../verification/verification-id.ts';
 import { checkCount, invalid, show } from './field.ts';
 import { checkRequestId, checkSessionId } from './identifier.ts';
+import { checkSampleFilter } from './sample-request.ts';
 import { checkPageSize } from './session-request.ts';
 
-const nameShape = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-const statusCount = 16;
+const stateCount = 16;
 
 export function checkStartVerificationRequest(request: StartVerificationRequest): void {
   checkSessionId(request.sessionId);
@@ -30,16 +30,11 @@ export function checkRegradeSubmissionRequest(request: RegradeSubmissionRequest)
 export function checkListVerificationsRequest(request: ListVerificationsRequest): void {
   checkPageSize(request.pageSize);
   if (request.sessionId !== '') checkSessionId(request.sessionId);
-  for (const [field, name] of [
-    ['dataset', request.dataset],
-    ['sample_id', request.sampleId],
-  ] as const) {
-    if (name !== '' && !nameShape.test(name)) throw invalid(field, `found ${show(name)}`, 'a name, or nothing for all');
-  }
-  checkCount('statuses', request.statuses.length, statusCount);
-  for (const status of request.statuses) {
-    if (status === VerificationStatus.UNSPECIFIED || VerificationStatus[status] === undefined) {
-      throw invalid('statuses', `found ${status}`, 'statuses of a verification');
+  if (request.sample !== undefined) checkSampleFilter(request.sample);
+  checkCount('states', request.states.length, stateCount);
+  for (const state of request.states) {
+    if (state === VerificationState.UNSPECIFIED || VerificationState[state] === undefined) {
+      throw invalid('states', `found ${state}`, 'states of a verification');
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import type { Logger } from '../../shared/log.ts';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import { startSweeping } from '../sweeping.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
@@ -40,6 +40,6 @@ export function keepEvents({ verifications, everyMs, log }: EventKeeperDeps): ()
 
 /** Without a claim no worker had a part in its end; where only one worker could have, that may be gone. */
 function isOurs(record: VerificationRecord): boolean {
-  const { status } = verificationOf(record);
-  return isFinal(status) && (record.claim === '' || record.inPlaceWorkerId !== '');
+  const { state } = verificationOf(record);
+  return isFinal(state) && (record.claim === '' || record.inPlaceWorkerId !== '');
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../../shared/log.ts';
 import { isTerminal } from '../../shared/session-state.ts';
 import type { JobQueue } from '../../shared/store/job-queue.ts';
 import type { VerificationChange } from '../../shared/verification/verification-change.ts';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
 import { sessionOf } from '../session/session-view.ts';
 import { startSweeping } from '../sweeping.ts';
@@ -39,8 +39,8 @@ export function keepJobs({ verifications, queue, sessions, everyMs, log }: JobKe
   };
   const sweep = async (isStopped: () => boolean): Promise<void> => {
     for (const { value, writtenAtMs } of [...verifications.all()]) {
-      const { verificationId, status } = verificationOf(value);
-      if (isStopped() || isFinal(status) || Date.now() - writtenAtMs < quietMs) continue;
+      const { verificationId, state } = verificationOf(value);
+      if (isStopped() || isFinal(state) || Date.now() - writtenAtMs < quietMs) continue;
       if (await isHopeless(value)) {
         await verifications.change(value.project, verificationId, withoutSession(value));
         continue;

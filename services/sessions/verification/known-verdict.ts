@@ -1,7 +1,7 @@
 import { clone } from '@bufbuild/protobuf';
 import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { Verdict, type VerificationDigests, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
-import { verificationOf } from '../../shared/verification/verification-status.ts';
+import { Verdict, type VerificationDigests, VerificationState } from '../../../gen/assay/v1/verification_pb.js';
+import { verificationOf } from '../../shared/verification/verification-state.ts';
 
 /**
  * What is not told again: where memory, time or the disk ran out, which the limits of the server may have decided. They are
@@ -20,9 +20,9 @@ export function knownVerdict(
 ): VerificationRecord | undefined {
   if (digests.submission === '') return undefined;
   return records.find((record) => {
-    const { status, result, reusedFrom, digests: of } = verificationOf(record);
+    const { state, result, reusedFrom, digests: of } = verificationOf(record);
     if (record.inPlaceWorkerId !== '') return false;
-    if (status !== VerificationStatus.COMPLETED || result?.trainable !== true || reusedFrom !== '') return false;
+    if (state !== VerificationState.COMPLETED || result?.trainable !== true || reusedFrom !== '') return false;
     if (ofTheLimits.includes(result.verdict)) return false;
     return (
       of?.submission === digests.submission &&
@@ -39,7 +39,7 @@ export function reuse(record: VerificationRecord, known: VerificationRecord): Ve
   const verification = verificationOf(next);
   const { verificationId, result, workerId } = verificationOf(clone(VerificationRecordSchema, known));
   next.resultObject = known.resultObject;
-  verification.status = VerificationStatus.COMPLETED;
+  verification.state = VerificationState.COMPLETED;
   verification.reusedFrom = verificationId;
   verification.workerId = workerId;
   if (verification.createTime !== undefined) verification.endTime = verification.createTime;

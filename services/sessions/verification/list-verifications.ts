@@ -1,10 +1,11 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
+import type { SampleName } from '../../../gen/assay/v1/types_pb.js';
 import {
   type ListVerificationsRequest,
   ListVerificationsRequestSchema,
 } from '../../../gen/assay/v1/verification_pb.js';
-import { verificationOf } from '../../shared/verification/verification-status.ts';
+import { verificationOf } from '../../shared/verification/verification-state.ts';
 import { requestDigest } from '../session/request-digest.ts';
 import type { PageTokens } from '../validation/page-token.ts';
 import { checkPageSize } from '../validation/session-request.ts';
@@ -38,13 +39,19 @@ export function createVerificationLister(verifications: VerificationDirectory, t
 }
 
 function isWanted(record: VerificationRecord, request: ListVerificationsRequest): boolean {
-  const { sessionId, dataset, sampleId, status } = verificationOf(record);
+  const { sessionId, sample, state } = verificationOf(record);
   return (
     (request.sessionId === '' || request.sessionId === sessionId) &&
-    (request.dataset === '' || request.dataset === dataset) &&
-    (request.sampleId === '' || request.sampleId === sampleId) &&
-    (request.statuses.length === 0 || request.statuses.includes(status))
+    matches(request.sample, sample) &&
+    (request.states.length === 0 || request.states.includes(state))
   );
+}
+
+/** What is empty matches all. */
+function matches(wanted: SampleName | undefined, found: SampleName | undefined): boolean {
+  if (wanted === undefined) return true;
+  const fields = ['datasetId', 'sampleId', 'version'] as const;
+  return fields.every((field) => wanted[field] === '' || wanted[field] === found?.[field]);
 }
 
 /** Sorts as text like its time of creation; the id makes it unique. */

@@ -6,10 +6,10 @@ import {
   RegradeSubmissionRequestSchema,
   type Verification,
   VerificationSchema,
-  VerificationStatus,
+  VerificationState,
 } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
-import { verificationOf } from '../../shared/verification/verification-status.ts';
+import { verificationOf } from '../../shared/verification/verification-state.ts';
 import type { ContentProvider } from '../sample/provide-content.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 import type { VerificationOnce } from './verification-once.ts';
@@ -32,21 +32,19 @@ export function createRegrader({ verifications, once, isKept, provide, nowMs }: 
     const earlier = verificationOf(record);
     if (record.inPlaceWorkerId !== '') throw gradedInPlace(earlier);
     return once(project, RegradeSubmissionRequestSchema, request, async (verificationId, requestDigest) => {
-      const { digests, submission, sessionId, dataset, sampleId, sampleVersion, assurance } = clone(
-        VerificationSchema,
-        earlier,
-      );
+      const { digests, submission, sessionId, sample, assurance } = clone(VerificationSchema, earlier);
       const digest = digests?.submission ?? '';
       const needed = [digest, digests?.fileSystem ?? ''].filter((each) => each !== '');
       const kept = await Promise.all(needed.map((each) => isKept(project, each)));
       if (digest === '' || kept.includes(false)) throw notKept(earlier.verificationId, digest);
-      await provide(dataset, sampleId, digests?.sample ?? '');
+      await provide(sample?.datasetId ?? '', sample?.sampleId ?? '', digests?.sample ?? '');
       return create(VerificationRecordSchema, {
         project,
         requestDigest,
         verification: {
-          ...{ verificationId, sessionId, dataset, sampleId, sampleVersion, assurance },
-          status: VerificationStatus.PENDING,
+          ...{ verificationId, sessionId, assurance },
+          ...(sample && { sample }),
+          state: VerificationState.PENDING,
           regradeOf: earlier.verificationId,
           createTime: timestampFromMs(nowMs()),
           ...(digests && { digests }),

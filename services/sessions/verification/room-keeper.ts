@@ -2,7 +2,7 @@ import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_
 import type { Logger } from '../../shared/log.ts';
 import { fairLossOf } from '../../shared/store/fair-share.ts';
 import type { Seen } from '../../shared/store/record-map.ts';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import { startSweeping } from '../sweeping.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
@@ -50,7 +50,7 @@ export function keepRoom({ verifications, everyMs, log }: RoomKeeperDeps): () =>
 
 function ended(verifications: VerificationDirectory): Seen<VerificationRecord>[] {
   const isEnded = ({ value, writtenAtMs }: Seen<VerificationRecord>): boolean =>
-    isFinal(verificationOf(value).status) && Date.now() - writtenAtMs > quietMs;
+    isFinal(verificationOf(value).state) && Date.now() - writtenAtMs > quietMs;
   return [...verifications.all()].filter(isEnded);
 }
 

@@ -9,7 +9,7 @@ import {
   Verdict,
   VerificationDigestsSchema,
   VerificationResultSchema,
-  VerificationStatus,
+  VerificationState,
 } from '../../../gen/assay/v1/verification_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { ExecutionTarget } from '../execution/execution-target.ts';
@@ -85,10 +85,8 @@ function pendingRecord(sample: SessionSample, sealed: SealSubmissionResponse, no
   const { digests, submission, assurance } = sealed;
   return create(VerificationRecordSchema, {
     verification: {
-      status: VerificationStatus.PENDING,
-      dataset: sample.dataset,
-      sampleId: sample.sampleId,
-      sampleVersion: sample.version,
+      state: VerificationState.PENDING,
+      ...(sample.name && { sample: sample.name }),
       assurance,
       createTime: timestampFromMs(nowMs),
       ...(digests && { digests }),
@@ -101,7 +99,7 @@ function pendingRecord(sample: SessionSample, sealed: SealSubmissionResponse, no
 function invalidRecord(record: VerificationRecord, violation: string): VerificationRecord {
   const { verification } = record;
   if (verification === undefined) return record;
-  verification.status = VerificationStatus.COMPLETED;
+  verification.state = VerificationState.COMPLETED;
   if (verification.createTime !== undefined) verification.endTime = verification.createTime;
   verification.result = create(VerificationResultSchema, {
     verdict: Verdict.INVALID_SUBMISSION,

@@ -6,7 +6,7 @@ import type { RecordView } from '../../shared/store/record-view.ts';
 import type { Stored } from '../../shared/store/session-store.ts';
 import type { VerificationStore } from '../../shared/store/verification-store.ts';
 import type { VerificationChange } from '../../shared/verification/verification-change.ts';
-import { verificationOf } from '../../shared/verification/verification-status.ts';
+import { verificationOf } from '../../shared/verification/verification-state.ts';
 
 /** Verification records: lists from memory, single ones from the store. */
 export interface VerificationDirectory extends Pick<VerificationStore, 'room' | 'remove' | 'tidy'> {

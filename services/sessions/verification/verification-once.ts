@@ -2,7 +2,7 @@ import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import type { JobQueue } from '../../shared/store/job-queue.ts';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import type { Quota } from '../quota.ts';
 import { requestDigest } from '../session/request-digest.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
@@ -36,7 +36,7 @@ export function createVerificationOnce(deps: VerificationOnceDeps): Verification
       verifications.create(await make(verificationId, digest)),
     );
     if (made === undefined) return checkSame(await verifications.fresh(project, verificationId), digest);
-    if (!isFinal(verificationOf(made).status)) {
+    if (!isFinal(verificationOf(made).state)) {
       const { inPlaceWorkerId } = made;
       await queue
         .publish(project, verificationId, inPlaceWorkerId)

@@ -1,5 +1,5 @@
 import { DomainError } from '../../shared/domain-error.ts';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import { createQuota, type Quota } from '../quota.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
@@ -9,7 +9,7 @@ export function createVerificationQuota(verifications: VerificationDirectory, li
     limit,
     async idsOf(project) {
       const all = (await verifications.ofProject(project)).map(verificationOf);
-      return new Set(all.filter(({ status }) => !isFinal(status)).map(({ verificationId }) => verificationId));
+      return new Set(all.filter(({ state }) => !isFinal(state)).map(({ verificationId }) => verificationId));
     },
     refusal(count) {
       const message = `the project has ${count} verifications under way, the limit (ASSAY_LIMIT_VERIFICATIONS_PER_PROJECT); wait for one to end, or cancel one`;

@@ -3,7 +3,7 @@ import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_
 import { type Verification, VerificationSchema } from '../../../gen/assay/v1/verification_pb.js';
 import type { ResultReader } from '../../shared/store/result-store.ts';
 import { forAgents } from '../../shared/verification/agent-view.ts';
-import { verificationOf } from '../../shared/verification/verification-status.ts';
+import { verificationOf } from '../../shared/verification/verification-state.ts';
 
 /** Verifications as callers see them: `grader` says whether this one may know what only graders may. */
 export interface VerificationViews {

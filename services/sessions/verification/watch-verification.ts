@@ -1,13 +1,14 @@
-import type { VerificationRecord } from '../../../gen/assay/internal/v1/records_pb.js';
-import { isFinal, verificationOf } from '../../shared/verification/verification-status.ts';
+import { equals } from '@bufbuild/protobuf';
+import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
+import { isFinal, verificationOf } from '../../shared/verification/verification-state.ts';
 import type { VerificationDirectory } from './verification-directory.ts';
 
-/** The record as it is, at every change, and unchanged as a sign of life; ends after a final one. */
+/** The record as it is and at every change, undefined as a sign of life; ends after a final one. */
 export type VerificationWatcher = (
   project: string,
   verificationId: string,
   signal: AbortSignal,
-) => AsyncGenerator<VerificationRecord, void>;
+) => AsyncGenerator<VerificationRecord | undefined, void>;
 
 const signOfLifeMs = 10_000;
 const unreadChanges = 100;
@@ -28,15 +29,17 @@ export function createVerificationWatcher(verifications: VerificationDirectory):
       let now = await verifications.fresh(project, verificationId);
       // What was seen before it was read is in it.
       news.length = 0;
+      yield now;
       for (;;) {
-        yield now;
-        if (isFinal(verificationOf(now).status)) return;
+        if (isFinal(verificationOf(now).state)) return;
         if (news.length === 0) {
           next = Promise.withResolvers();
           await wait(next.promise, signal);
         }
         // Asked again where nothing was heard: the view is behind while the broker is away.
-        now = news.shift() ?? (await verifications.fresh(project, verificationId));
+        const found = news.shift() ?? (await verifications.fresh(project, verificationId));
+        yield equals(VerificationRecordSchema, now, found) ? undefined : found;
+        now = found;
       }
     } finally {
       signal.removeEventListener('abort', unsubscribe);

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { SessionRecordSchema, WorkerRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { TranscriptState } from '../../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, TranscriptState } from '../../../gen/assay/v1/session_pb.js';
 import { DomainError } from '../../shared/domain-error.ts';
 import { advance, isTerminal, type SessionEvent } from '../../shared/session-state.ts';
 import type { SessionDirectory } from '../session/session-directory.ts';
@@ -22,7 +22,7 @@ export function createWorkerForgetter(
   const mark = async (workerId: string): Promise<void> => {
     for (;;) {
       const found = await workers.fresh(workerId);
-      if (found === undefined) throw notFound(workerId);
+      if (found === undefined) throw workerNotFound(workerId);
       const { record, revision, reachable } = found;
       if (record.forgotten) return;
       if (reachable) throw alive(workerId);
@@ -41,7 +41,7 @@ export function createWorkerForgetter(
       const ended = isTerminal(session.state);
       const event: SessionEvent = ended
         ? { type: 'transcript', transcript }
-        : { type: 'lost', reason: 'WORKER_FORGOTTEN', message, atMs: nowMs(), transcript };
+        : { type: 'lost', endReason: SessionEndReason.WORKER_FORGOTTEN, message, atMs: nowMs(), transcript };
       if (advance(session, event) === undefined) continue;
       await sessions.update(project, session.sessionId, (record) => {
         // A session that was still being placed may have moved on to another worker.
@@ -54,8 +54,8 @@ export function createWorkerForgetter(
   };
 }
 
-function notFound(workerId: string): DomainError {
-  return new DomainError('WORKER_NOT_FOUND', `no worker ${workerId} is known; GetServerInfo tells which there are`, {
+export function workerNotFound(workerId: string): DomainError {
+  return new DomainError('WORKER_NOT_FOUND', `no worker ${workerId} is known; ListWorkers tells which there are`, {
     worker_id: workerId,
   });
 }

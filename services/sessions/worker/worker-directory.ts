@@ -1,4 +1,6 @@
+import { create } from '@bufbuild/protobuf';
 import type { WorkerRecord } from '../../../gen/assay/internal/v1/records_pb.js';
+import { type Worker, WorkerSchema, WorkerState } from '../../../gen/assay/v1/worker_pb.js';
 import type { Broker } from '../../shared/store/broker.ts';
 import type { RecordView } from '../../shared/store/record-view.ts';
 import type { WorkerStore } from '../../shared/store/worker-store.ts';
@@ -13,12 +15,42 @@ export interface KnownWorker {
   readonly connectFailure: string | undefined;
 }
 
-export type WorkerState = 'reachable' | 'unreachable' | 'silent' | 'draining';
+/** As the metrics name it. */
+export type WorkerStateName = 'reachable' | 'unreachable' | 'silent' | 'draining';
 
-export function workerState({ record, reachable, connectFailure }: KnownWorker): WorkerState {
+export function workerState({ record, reachable, connectFailure }: KnownWorker): WorkerStateName {
   if (!reachable) return 'silent';
   if (connectFailure !== undefined) return 'unreachable';
-  return record.draining ? 'draining' : 'reachable';
+  return takesSessions(record) ? 'reachable' : 'draining';
+}
+
+/** Whether it neither stops nor is drained by the operator. */
+export function takesSessions({ draining, drained }: WorkerRecord): boolean {
+  return !draining && !drained;
+}
+
+const workerStates: Readonly<Record<WorkerStateName, WorkerState>> = {
+  reachable: WorkerState.READY,
+  unreachable: WorkerState.UNREACHABLE,
+  silent: WorkerState.SILENT,
+  draining: WorkerState.STOPPING,
+};
+
+/** A worker as the API tells it. */
+export function workerView(worker: KnownWorker): Worker {
+  const { record } = worker;
+  const state = workerStates[workerState(worker)];
+  return create(WorkerSchema, {
+    workerId: record.workerId,
+    state: state === WorkerState.STOPPING && !record.draining ? WorkerState.DRAINED : state,
+    drained: record.drained,
+    sessionCount: record.sessions,
+    sessionCapacity: record.capacity,
+    warmCount: record.warm,
+    warmCapacity: record.warmCapacity,
+    capabilities: record.capabilities,
+    pressure: record.pressure,
+  });
 }
 
 /** A worker as the store has it at this moment. */

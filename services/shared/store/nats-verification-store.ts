@@ -8,7 +8,7 @@ import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/
 import { DomainError } from '../domain-error.ts';
 import { forAgents } from '../verification/agent-view.ts';
 import { change } from '../verification/verification-change.ts';
-import { verificationOf } from '../verification/verification-status.ts';
+import { verificationOf } from '../verification/verification-state.ts';
 import type { Broker } from './broker.ts';
 import { eventStream } from './bucket-spec.ts';
 import { createRecordBucket } from './record-bucket.ts';

@@ -1,4 +1,6 @@
-import { clone } from '@bufbuild/protobuf';
+import { clone, create } from '@bufbuild/protobuf';
+import { type Duration, DurationSchema } from '@bufbuild/protobuf/wkt';
+import { TestRole } from '../../../gen/assay/v1/types_pb.js';
 import {
   Verdict,
   type Verification,
@@ -31,24 +33,29 @@ export function forAgents(verification: Verification): Verification {
 }
 
 function strip(result: VerificationResult): void {
-  result.passes = [];
-  result.failures = [];
-  result.skips = [];
+  result.passedTests = [];
+  result.failedTests = [];
+  result.skippedTests = [];
   result.tests = [];
   result.notes = [];
   // That there are traps is nobody's business but the graders'.
-  result.roles = result.roles.filter(({ role }) => role !== 'sentinel_fail');
+  result.roles = result.roles.filter(({ role }) => role !== TestRole.SENTINEL_FAIL);
   result.stdout = new Uint8Array();
   result.stderr = new Uint8Array();
   result.stdoutOmittedBytes = 0n;
   result.stderrOmittedBytes = 0n;
-  result.omittedTests = 0;
+  result.omittedTestCount = 0;
   // What a program uses while it is graded it can choose, by the inputs that it sees there: figures as fine as these would
   // carry hidden inputs out, some bits with each verification.
-  result.phases = [];
+  result.steps = [];
   delete result.cpuTime;
   result.peakMemoryBytes = 0n;
-  result.executionDurationSeconds = Math.ceil(result.executionDurationSeconds);
+  if (result.testDuration !== undefined) result.testDuration = roundedUp(result.testDuration);
   // Why a submission is invalid is about the agent's own files.
   if (result.verdict !== Verdict.INVALID_SUBMISSION) result.reason = reasons[result.verdict];
+}
+
+/** In whole seconds. */
+function roundedUp({ seconds, nanos }: Duration): Duration {
+  return create(DurationSchema, { seconds: seconds + (nanos > 0 ? 1n : 0n) });
 }

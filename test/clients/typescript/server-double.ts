@@ -8,6 +8,7 @@ import { SampleService } from '../../../gen/assay/v1/sample_pb.js';
 import { ServerService } from '../../../gen/assay/v1/server_pb.js';
 import { SessionService } from '../../../gen/assay/v1/session_pb.js';
 import { VerificationService } from '../../../gen/assay/v1/verification_pb.js';
+import { WorkerService } from '../../../gen/assay/v1/worker_pb.js';
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.js';
 
 export interface ServerDouble {
@@ -21,6 +22,7 @@ export interface DoubleServices {
   execution?: Partial<ServiceImpl<typeof ExecutionService>>;
   session?: Partial<ServiceImpl<typeof SessionService>>;
   server?: Partial<ServiceImpl<typeof ServerService>>;
+  workers?: Partial<ServiceImpl<typeof WorkerService>>;
   sample?: Partial<ServiceImpl<typeof SampleService>>;
   verification?: Partial<ServiceImpl<typeof VerificationService>>;
 }
@@ -32,6 +34,7 @@ export async function startServerDouble(services: DoubleServices, port = 0): Pro
     router.service(SessionService, services.session ?? {});
     router.service(SampleService, services.sample ?? {});
     if (services.server !== undefined) router.service(ServerService, services.server);
+    if (services.workers !== undefined) router.service(WorkerService, services.workers);
     router.service(VerificationService, services.verification ?? {});
   };
   const server = http2.createServer(connectNodeAdapter({ routes }));

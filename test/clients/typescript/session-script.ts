@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { EndReason, OutputStream, TranscriptEventSchema } from '../../../gen/assay/v1/execution_pb.js';
-import { type SessionEvent, SessionEventSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { type SessionEvent, SessionEventSchema, type SessionState } from '../../../gen/assay/v1/session_pb.js';
 
 type Fields = NonNullable<MessageInitShape<typeof TranscriptEventSchema>['event']>;
 
@@ -33,5 +33,4 @@ export const ended = (cursor: string, id: string, exitCode = 0) =>
 export const became = (cursor: string, state: SessionState, message = '') =>
   create(SessionEventSchema, { time: { seconds: 1n }, cursor, event: { case: 'state', value: { state, message } } });
 
-export const quiet = () =>
-  create(SessionEventSchema, { event: { case: 'heartbeat', value: { state: SessionState.READY } } });
+export const quiet = () => create(SessionEventSchema, { event: { case: 'heartbeat', value: {} } });

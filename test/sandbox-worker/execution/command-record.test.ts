@@ -61,9 +61,9 @@ describe('a record of a command', () => {
         value: {
           guestNumber: 300n,
           time: timestampFromMs(ms),
-          shellOpened: 2,
+          shellOpenCount: 2,
           cpuMicros: BigInt(2 ** 40),
-          oomKills: 1,
+          oomKillCount: 1,
         },
       }),
     ]);

@@ -44,7 +44,7 @@ describe('the example hello-fix', () => {
     expect(graded.judgement).toMatchObject({ verdict: 'PASSED', assurance: 'ISOLATED', reward: 1 });
     expect(graded.cpuMs).toBeGreaterThan(10);
     expect(graded.peakMemoryBytes).toBeGreaterThan(1_000_000);
-    expect(graded.phases.map(({ name }) => name)).toEqual(
+    expect(graded.steps.map(({ name }) => name)).toEqual(
       expect.arrayContaining(['create', 'apply', 'start', 'connect', 'spawner', 'run', 'kill', 'read']),
     );
     expect(graded.notes).toEqual([expect.stringMatching(/^the submission changes \d+ paths, with \d+ bytes/)]);

@@ -25,7 +25,7 @@ afterAll(async () => {
   expect(await all.close()).toEqual(nothingLeft);
 });
 
-const startMs = ({ phases }: Graded) => phases.filter(({ name }) => name === 'start');
+const startMs = ({ steps }: Graded) => steps.filter(({ name }) => name === 'start');
 
 describe('containers that were started ahead', () => {
   test('are used by the next grading, once each, and give the same verdict', async () => {

@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
+import { PauseReason } from '../../../gen/assay/v1/session_pb.js';
 import { createDiskPressure } from '../../../services/sandbox-worker/host/disk-pressure.ts';
 import type { Sandbox } from '../../../services/sandbox-worker/sandbox/sandbox.ts';
 import { createWriterHold } from '../../../services/sandbox-worker/sandbox/writer-hold.ts';
@@ -62,7 +63,7 @@ test('sessions that write are held under pressure, others run on, and all go on 
     sandboxes: {
       live,
       hold: async (held, why) => {
-        done.push(`hold ${held.sessionId} ${why.reason}`);
+        done.push(`hold ${held.sessionId} ${PauseReason[why.pauseReason]}`);
         Object.assign(held, { paused: true, held: why });
       },
       letGo: async (held) => {

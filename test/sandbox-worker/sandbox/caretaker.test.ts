@@ -3,12 +3,13 @@ import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { expect, test, vi } from 'vitest';
 import { SandboxFileSchema } from '../../../gen/assay/internal/v1/journal_pb.js';
 import { type SessionRecord, SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import type { ContainerSummary } from '../../../services/sandbox-worker/docker/engine.ts';
 import { createCaretaker } from '../../../services/sandbox-worker/sandbox/caretaker.ts';
 import type { Sandbox } from '../../../services/sandbox-worker/sandbox/sandbox.ts';
 import { sessionLabel } from '../../../services/sandbox-worker/sandbox/sandboxes.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
+import type { EndCause } from '../../../services/shared/session-state.ts';
 import { log } from '../docker/scratch-host.ts';
 
 function record(sessionId: string, state: SessionState): SessionRecord {
@@ -49,7 +50,8 @@ function workerWith({
       doubtful: [],
       holds: (id: string) => live.some(({ sessionId }) => sessionId === id),
       fail: (_project: string, id: string) => attempt('failed', id),
-      close: (_project: string, id: string, { reason }: { reason: string }) => attempt(`closed ${reason}`, id),
+      close: (_project: string, id: string, { endReason }: EndCause) =>
+        attempt(`closed ${SessionEndReason[endReason]}`, id),
       refresh: async (_project: string, id: string) => {
         const session = records.find((each) => each.session?.sessionId === id)?.session;
         const found = live.find(({ sessionId }) => sessionId === id) as Sandbox;

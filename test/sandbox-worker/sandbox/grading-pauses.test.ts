@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
+import { PauseReason } from '../../../gen/assay/v1/session_pb.js';
 import { createGradingPauses, type GradingPauses } from '../../../services/sandbox-worker/sandbox/grading-pauses.ts';
 
 let seconds: number;
@@ -10,7 +11,7 @@ beforeEach(() => {
 
 test('the sessions of a project stand still from its first grading to the end of its last, those of others run', () => {
   const ends = [pauses.begin('p'), pauses.begin('p')];
-  expect(pauses.holdFor('p')?.reason).toBe('GRADING');
+  expect(pauses.holdFor('p')?.pauseReason).toBe(PauseReason.GRADING);
   expect(pauses.holdFor('q')).toBeUndefined();
   ends[0]?.();
   ends[0]?.();

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { SessionEndReason, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { createRecordKeeper } from '../../../services/sandbox-worker/sandbox/record-keeper.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
@@ -32,7 +32,7 @@ test('a worker that comes too late neither reads nor writes the record of a sess
   expect(await one?.get('p', 's')).toBeDefined();
   await store.update('p', 's', (record) => ({ ...record, session: { ...record.session, workerId: 'two' } }) as never);
   await one?.put('p', 's', { type: 'ready' });
-  await one?.put('p', 's', { type: 'failed', reason: 'ENGINE_FAILED', message: 'late', atMs: 0 });
+  await one?.put('p', 's', { type: 'failed', endReason: SessionEndReason.CREATE_FAILED, message: 'late', atMs: 0 });
   expect(await one?.get('p', 's')).toBeUndefined();
   expect((await two?.get('p', 's'))?.session?.state).toBe(SessionState.CREATING);
   await two?.put('p', 's', { type: 'ready' });
@@ -57,7 +57,12 @@ test('a record that cannot be written keeps no other from being written, and a l
     log,
   );
   await keeper.put('p', 'bad', { type: 'ready' });
-  await keeper.put('p', 'good', { type: 'failed', reason: 'ENGINE_FAILED', message: 'x'.repeat(4_000_000), atMs: 0 });
+  await keeper.put('p', 'good', {
+    type: 'failed',
+    endReason: SessionEndReason.CREATE_FAILED,
+    message: 'x'.repeat(4_000_000),
+    atMs: 0,
+  });
   silent = false;
   await expect(keeper.settle()).rejects.toThrow('silent');
   expect([keeper.owes('bad'), keeper.owes('good')]).toEqual([true, false]);

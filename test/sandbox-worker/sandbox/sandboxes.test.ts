@@ -1,12 +1,11 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { SessionRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
+import { PauseReason, SessionEndReason, SessionSchema, SessionState } from '../../../gen/assay/v1/session_pb.js';
 import { createPlaces } from '../../../services/sandbox-worker/sandbox/places.ts';
-import type { Hold } from '../../../services/sandbox-worker/sandbox/sandbox.ts';
 import { createSandboxes } from '../../../services/sandbox-worker/sandbox/sandboxes.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
-import type { SessionEvent } from '../../../services/shared/session-state.ts';
+import type { Hold, SessionEvent } from '../../../services/shared/session-state.ts';
 import { log } from '../docker/scratch-host.ts';
 
 /** One sandbox that was taken up, whose engine, deadlines and record write down what is asked of them. */
@@ -106,7 +105,7 @@ async function making(holdFor: () => Hold | undefined, image: { find?: () => Pro
 }
 
 test('a session that is made while its project stands still is READY and paused in one record', async () => {
-  const hold = { reason: 'GRADING', message: 'a sample is being graded' } as const;
+  const hold = { pauseReason: PauseReason.GRADING, message: 'a sample is being graded' } as const;
   const { asked, sandboxes, written } = await making(() => hold);
   await sandboxes.create('p', 's');
   expect(asked).toEqual(['freeze', 'pause']);
@@ -115,7 +114,7 @@ test('a session that is made while its project stands still is READY and paused 
 
 test('a warm sandbox is not given to a project that came to stand still while its image was looked for', async () => {
   let held = false;
-  const why = { reason: 'GRADING', message: 'a sample is being graded' } as const;
+  const why = { pauseReason: PauseReason.GRADING, message: 'a sample is being graded' } as const;
   const { sandboxes, taken } = await making(() => (held ? why : undefined), {
     find: async () => {
       held = true;
@@ -152,14 +151,17 @@ test('a worker that stops and keeps its sessions tells every call to come again,
   const stopping = expect.objectContaining({ reason: 'SHUTTING_DOWN' });
   expect(() => sandboxes.find('s')).toThrow(stopping);
   const calls = [sandboxes.pause('p', 's'), sandboxes.resume('p', 's'), sandboxes.refresh('p', 's')];
-  const closing = sandboxes.close('p', 's', { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' });
+  const closing = sandboxes.close('p', 's', {
+    endReason: SessionEndReason.CLOSED_BY_CALLER,
+    message: 'its owner closed it',
+  });
   for (const call of [...calls, closing]) await expect(call).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
   expect(asked).toEqual(['failReaders', 'release']);
 });
 
 test('a close that is repeated after the engine failed archives the log, and records the end once', async () => {
   const { sandboxes, asked } = await takenUp();
-  const why = { reason: 'CLOSED_BY_CALLER', message: 'its owner closed it' };
+  const why = { endReason: SessionEndReason.CLOSED_BY_CALLER, message: 'its owner closed it' };
   await expect(sandboxes.close('p', 's', why)).rejects.toThrow('the engine is away');
   expect(asked).toEqual(['closing']);
   await sandboxes.close('p', 's', why);

@@ -40,10 +40,10 @@ test('a reader that is too slow for a build is told how many lines it missed, an
   const news = await newsOf([{ step: 'environment', line: 'once' }, ...printed], 100);
   const lines = linesOf(news);
   expect(lines.length).toBeLessThanOrEqual(102);
-  expect(lines.reduce((sum, { linesLeftOut }) => sum + 1 + linesLeftOut, 0)).toBe(5_002);
+  expect(lines.reduce((sum, { omittedLineCount }) => sum + 1 + omittedLineCount, 0)).toBe(5_002);
   expect(lines.slice(0, 4).map(({ line }) => line)).toEqual(['first', 'once', '0', '1']);
   expect(lines.at(-1)?.line).toBe('4999');
-  expect(lines.filter(({ linesLeftOut }) => linesLeftOut > 0)).toHaveLength(1);
+  expect(lines.filter(({ omittedLineCount }) => omittedLineCount > 0)).toHaveLength(1);
   expect(news.at(-1)?.case).toBe('built');
 });
 

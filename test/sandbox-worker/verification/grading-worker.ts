@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { type VerificationRecord, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { type Verification, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import { type Verification, VerificationState } from '../../../gen/assay/v1/verification_pb.js';
 import type { Graded, Grader, GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
 import type { SubmissionStore } from '../../../services/sandbox-worker/submission/submission-store.ts';
 import { createJobHandler } from '../../../services/sandbox-worker/verification/job-handler.ts';
@@ -14,7 +14,7 @@ import { createNatsResultStore } from '../../../services/shared/store/nats-resul
 import { createNatsVerificationStore } from '../../../services/shared/store/nats-verification-store.ts';
 import type { VerificationStore } from '../../../services/shared/store/verification-store.ts';
 import type { Verdict } from '../../../services/shared/verdict/outcome.ts';
-import { isFinal, verificationOf } from '../../../services/shared/verification/verification-status.ts';
+import { isFinal, verificationOf } from '../../../services/shared/verification/verification-state.ts';
 
 /** Everything of a worker's verifications but the grading itself, which a test writes. */
 export interface GradingWorker {
@@ -107,14 +107,14 @@ export function recordOf(project: string, verificationId: string): VerificationR
   const digests = { submission: digest, sample: digest, verification: digest, image: digest };
   return create(VerificationRecordSchema, {
     project,
-    verification: { verificationId, status: VerificationStatus.PENDING, digests },
+    verification: { verificationId, state: VerificationState.PENDING, digests },
   });
 }
 
 export async function ended(broker: Broker, project: string, verificationId: string): Promise<Verification> {
   for (;;) {
     const found = await storeOn(broker).get(project, verificationId);
-    if (found !== undefined && isFinal(verificationOf(found.value).status)) return verificationOf(found.value);
+    if (found !== undefined && isFinal(verificationOf(found.value).state)) return verificationOf(found.value);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
@@ -135,7 +135,7 @@ export function graded(verdict: Verdict = 'PASSED'): Graded {
     runs: [],
     stdout: { ...empty, bytes: Buffer.from('out'), totalBytes: 3 },
     stderr: empty,
-    phases: [{ name: 'running', ms: 5 }],
+    steps: [{ name: 'run', ms: 5 }],
     cpuMs: 1,
     peakMemoryBytes: 1,
     notes: [],

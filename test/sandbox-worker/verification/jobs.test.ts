@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { VerificationJobSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { Verdict, VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import { GradingPhase, ReportFormat, Verdict, VerificationState } from '../../../gen/assay/v1/verification_pb.js';
 import type { GradingOrder } from '../../../services/sandbox-worker/grading/grader.ts';
 import { SessionGone } from '../../../services/sandbox-worker/grading/in-place.ts';
 import { DomainError } from '../../../services/shared/domain-error.ts';
@@ -74,11 +74,11 @@ describe('a job', () => {
     });
     await queue(broker, 'p', id);
     const verification = await ended(broker, 'p', id);
-    expect(verification).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1, workerId: 'worker-a' });
-    expect(verification.result).toMatchObject({ verdict: Verdict.FAILED, total: 1, tests: [], reason: 'said so' });
+    expect(verification).toMatchObject({ state: VerificationState.COMPLETED, attemptCount: 1, workerId: 'worker-a' });
+    expect(verification.result).toMatchObject({ verdict: Verdict.FAILED, testCount: 1, tests: [], reason: 'said so' });
     const object = (await storeOn(broker).get('p', id))?.value.resultObject ?? '';
     const whole = await createNatsResultReader(broker).get(object);
-    expect(whole).toMatchObject({ verdict: Verdict.FAILED, passes: ['one'], tool: 'junit' });
+    expect(whole).toMatchObject({ verdict: Verdict.FAILED, passedTests: ['one'], reportFormats: [ReportFormat.JUNIT] });
     expect(Buffer.from(whole?.stdout ?? []).toString()).toBe('out');
     await queueIsEmpty();
   });
@@ -91,7 +91,7 @@ describe('a job', () => {
       await broker.js.publish(`assay.jobs.p.${id}`, job, { msgID: `${id}.${copy}` });
     await expect.poll(gradings.begun).toBe(1);
     gradings.end();
-    expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
+    expect(await ended(broker, 'p', id)).toMatchObject({ state: VerificationState.COMPLETED, attemptCount: 1 });
     await queueIsEmpty();
     expect(gradings.begun()).toBe(1);
   });
@@ -119,7 +119,7 @@ describe('a job', () => {
     const handled = [worker.handle(delivery), worker.handle(delivery)];
     answer.resolve();
     await Promise.all(handled);
-    expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
+    expect(await ended(broker, 'p', id)).toMatchObject({ state: VerificationState.COMPLETED, attemptCount: 1 });
     expect(begun).toBe(1);
     await queueIsEmpty();
   });
@@ -140,8 +140,8 @@ describe('a job', () => {
     });
     await queue(broker, 'p', id);
     expect(await ended(broker, 'p', id)).toMatchObject({
-      status: VerificationStatus.COMPLETED,
-      attempts: 3,
+      state: VerificationState.COMPLETED,
+      attemptCount: 3,
       message: '',
     });
     await queueIsEmpty();
@@ -158,7 +158,7 @@ describe('a job', () => {
       { attempts: 1 },
     );
     await queue(broker, 'p', id);
-    expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
+    expect(await ended(broker, 'p', id)).toMatchObject({ state: VerificationState.COMPLETED, attempts: 1 });
     expect(times).toBe(3);
     await queueIsEmpty();
   });
@@ -186,10 +186,10 @@ describe('a job', () => {
   });
 
   test.each([
-    ['is given up', { attempts: 1 }, VerificationStatus.ERROR],
-    ['is cancelled', {}, VerificationStatus.CANCELLED],
-    ['is graded', {}, VerificationStatus.COMPLETED],
-  ])('that %s comes again until its end was told', async (how, more, status) => {
+    ['is given up', { attempts: 1 }, VerificationState.ERROR],
+    ['is cancelled', {}, VerificationState.CANCELLED],
+    ['is graded', {}, VerificationState.COMPLETED],
+  ])('that %s comes again until its end was told', async (how, more, state) => {
     const store = storeOn(broker);
     const told: number[] = [];
     const deaf = {
@@ -200,7 +200,7 @@ describe('a job', () => {
         return now && { ...now, announced: false };
       },
       async announce(...given: Parameters<typeof store.announce>) {
-        told.push(given[0].value.verification?.status ?? 0);
+        told.push(given[0].value.verification?.state ?? 0);
         return store.announce(...given);
       },
     };
@@ -214,7 +214,7 @@ describe('a job', () => {
       await expect.poll(() => worker.running).toBe(1);
       await store.change('p', id, { type: 'cancelRequested', atMs: Date.now() });
     }
-    await expect.poll(() => told).toEqual([status]);
+    await expect.poll(() => told).toEqual([state]);
     await queueIsEmpty();
   });
 
@@ -227,8 +227,8 @@ describe('a job', () => {
     );
     await queue(broker, 'p', id);
     const verification = await ended(broker, 'p', id);
-    expect(verification).toMatchObject({ status: VerificationStatus.ERROR, attempts: 2 });
-    expect(verification.result).toMatchObject({ verdict: Verdict.INFRA_ERROR, trainable: false, isSuccess: false });
+    expect(verification).toMatchObject({ state: VerificationState.ERROR, attemptCount: 2 });
+    expect(verification.result).toMatchObject({ verdict: Verdict.INFRA_ERROR, trainable: false });
     expect(verification.result?.reason).toContain('the engine is away');
     await queueIsEmpty();
   });
@@ -239,10 +239,10 @@ describe('a worker', () => {
     await start(endless);
     await queue(broker, 'p', id);
     const store = storeOn(broker);
-    const status = async () => (await store.get('p', id))?.value.verification?.status;
-    await expect.poll(status).toBe(VerificationStatus.RUNNING);
+    const state = async () => (await store.get('p', id))?.value.verification?.state;
+    await expect.poll(state).toBe(VerificationState.RUNNING);
     await store.change('p', id, { type: 'cancelRequested', atMs: Date.now() });
-    expect((await ended(broker, 'p', id)).status).toBe(VerificationStatus.CANCELLED);
+    expect((await ended(broker, 'p', id)).state).toBe(VerificationState.CANCELLED);
     await queueIsEmpty();
   });
 
@@ -273,7 +273,7 @@ describe('a worker', () => {
     const over = (await store.get('p', id))?.value.claim ?? '';
     const earlier = recordOf('p', id);
     Object.assign(earlier, { claim: 'another' });
-    Object.assign(earlier.verification ?? {}, { status: VerificationStatus.RUNNING, attempts: 1 });
+    Object.assign(earlier.verification ?? {}, { state: VerificationState.RUNNING, attemptCount: 1 });
     const claimed = { type: 'claimed', claim: 'another', over, workerId: 'w', sequence: 1n, atMs: 1 } as const;
     if (replaced) await store.change('p', id, claimed);
     (await told.promise)(earlier);
@@ -281,7 +281,7 @@ describe('a worker', () => {
     else {
       expect(signal.aborted).toBe(false);
       gate.resolve();
-      expect(await ended(broker, 'p', id)).toMatchObject({ status: VerificationStatus.COMPLETED, attempts: 1 });
+      expect(await ended(broker, 'p', id)).toMatchObject({ state: VerificationState.COMPLETED, attemptCount: 1 });
       await queueIsEmpty();
     }
   });
@@ -300,11 +300,11 @@ describe('a worker', () => {
     } as const;
     await storeOn(broker).change('dead', id, claim);
     await start(async () => graded(), { workerId: 'worker-b', ackWaitMs: 300 });
-    expect(await ended(broker, 'dead', id)).toMatchObject({ workerId: 'worker-b', attempts: 2 });
+    expect(await ended(broker, 'dead', id)).toMatchObject({ workerId: 'worker-b', attemptCount: 2 });
     const late = await storeOn(broker).change('dead', id, {
       type: 'phase',
       claim: 'dead',
-      phase: 'running',
+      phase: GradingPhase.RUNNING,
       running: true,
     });
     expect(late?.changed).toBe(false);
@@ -316,7 +316,7 @@ describe('a worker', () => {
     await queue(broker, 'q', id);
     await new Promise((resolve) => setTimeout(resolve, 900));
     gradings.end();
-    expect(await ended(broker, 'q', id)).toMatchObject({ attempts: 1 });
+    expect(await ended(broker, 'q', id)).toMatchObject({ attemptCount: 1 });
     expect(gradings.begun()).toBe(1);
   });
 
@@ -325,9 +325,9 @@ describe('a worker', () => {
     await queue(broker, 'p', id);
     await expect.poll(() => first.running).toBe(1);
     await first.stop();
-    expect((await storeOn(broker).get('p', id))?.value.verification?.status).toBe(VerificationStatus.PENDING);
+    expect((await storeOn(broker).get('p', id))?.value.verification?.state).toBe(VerificationState.PENDING);
     await start(async () => graded(), { workerId: 'worker-b' });
-    expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attempts: 1 });
+    expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attemptCount: 1 });
   });
 
   test('leaves a job alone that only another can do, without an attempt', async () => {
@@ -349,7 +349,7 @@ describe('a worker', () => {
     await expect.poll(() => looks).toBeGreaterThan(1);
     expect(first.running).toBe(0);
     await start(async () => graded(), { workerId: 'worker-b' });
-    expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attempts: 1 });
+    expect(await ended(broker, 'p', id)).toMatchObject({ workerId: 'worker-b', attemptCount: 1 });
   });
 
   test('gives up at once where the session is gone in which the tests were to run', async () => {
@@ -358,7 +358,7 @@ describe('a worker', () => {
     });
     await queue(broker, 'p', id);
     const verification = await ended(broker, 'p', id);
-    expect(verification).toMatchObject({ status: VerificationStatus.ERROR, attempts: 1 });
+    expect(verification).toMatchObject({ state: VerificationState.ERROR, attemptCount: 1 });
     expect(verification.result).toMatchObject({
       verdict: Verdict.INFRA_ERROR,
       reason: 'session s ended',
@@ -377,7 +377,7 @@ describe('a worker', () => {
     const worker = await start(grade, { slots: 3, sharePercent: 75 });
     await expect.poll(() => worker.running).toBe(2);
     await queue(broker, 'modest', id, workerId);
-    expect(await ended(broker, 'modest', id)).toMatchObject({ attempts: 1 });
+    expect(await ended(broker, 'modest', id)).toMatchObject({ attemptCount: 1 });
     await expect.poll(() => worker.running).toBe(2);
     const { streams } = await broker.js.jetstreamManager(false);
     await worker.stop();

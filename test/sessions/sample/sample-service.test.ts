@@ -6,7 +6,12 @@ import { toJsonString } from '@bufbuild/protobuf';
 import { extract } from 'tar-stream';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Scope } from '../../../gen/assay/v1/key_pb.js';
-import { GetSampleResponseSchema, ListSamplesResponseSchema } from '../../../gen/assay/v1/sample_pb.js';
+import {
+  GetSampleResponseSchema,
+  type ListSamplesResponse,
+  ListSamplesResponseSchema,
+} from '../../../gen/assay/v1/sample_pb.js';
+import { TestRole } from '../../../gen/assay/v1/types_pb.js';
 import { runDirectory } from '../../run.ts';
 import { reasonOf } from '../reason.ts';
 import { adminKey, clientsOf, type RunningService, runService } from '../running-service.ts';
@@ -47,11 +52,10 @@ afterAll(async () => {
   rmSync(root, { recursive: true });
 });
 
-const keys = (page: { samples: { dataset: string; sampleId: string }[] }) =>
-  page.samples.map(({ dataset, sampleId }) => `${dataset}/${sampleId}`);
+const keys = (page: ListSamplesResponse) => page.samples.map(({ name }) => `${name?.datasetId}/${name?.sampleId}`);
 
 async function download(client: typeof agent, sampleId: string) {
-  const stream = client.downloadSample({ dataset: 'first', sampleId });
+  const stream = client.downloadSample({ sample: { datasetId: 'first', sampleId } });
   const files = new Map<string, string>();
   let head: unknown;
   const chunks: Uint8Array[] = [];
@@ -68,7 +72,7 @@ async function download(client: typeof agent, sampleId: string) {
 describe('datasets', () => {
   test('are listed with what is wrong in them, which graders alone are told', async () => {
     const { datasets } = await grader.listDatasets({});
-    expect(datasets.map(({ dataset, samples }) => [dataset, samples])).toEqual([
+    expect(datasets.map(({ datasetId, sampleCount }) => [datasetId, sampleCount])).toEqual([
       ['first', 3],
       ['second', 1],
     ]);
@@ -85,11 +89,11 @@ describe('lists of samples', () => {
   test('have the newest version of each, by dataset and id', async () => {
     const page = await agent.listSamples({});
     expect(keys(page)).toEqual(['first/alpha', 'first/beta', 'first/gamma', 'second/alpha']);
-    expect(page.samples[2]).toMatchObject({ version: '1.10.0', title: 'The newest', instruction: '' });
+    expect(page.samples[2]).toMatchObject({ name: { version: '1.10.0' }, title: 'The newest', instruction: '' });
   });
 
   test.each([
-    [{ dataset: 'second' }, ['second/alpha']],
+    [{ datasetId: 'second' }, ['second/alpha']],
     [{ language: 'C' }, ['first/beta']],
     [{ tags: ['parser', 'easy'] }, ['first/alpha']],
     [{ query: 'parser' }, ['first/alpha', 'second/alpha']],
@@ -120,8 +124,8 @@ describe('lists of samples', () => {
   });
 
   test.each([
-    [{ dataset: '../x' }, 'INVALID_FIELD'],
-    [{ dataset: 'third' }, 'DATASET_NOT_FOUND'],
+    [{ datasetId: '../x' }, 'INVALID_FIELD'],
+    [{ datasetId: 'third' }, 'DATASET_NOT_FOUND'],
     [{ query: 'x'.repeat(257) }, 'LIMIT_EXCEEDED'],
     [{ tags: Array.from({ length: 33 }, () => 'a') }, 'LIMIT_EXCEEDED'],
     [{ tags: [''] }, 'INVALID_FIELD'],
@@ -133,9 +137,9 @@ describe('lists of samples', () => {
 
 describe('one sample', () => {
   test('has its instruction, versions and digests', async () => {
-    const { sample } = await agent.getSample({ dataset: 'first', sampleId: 'gamma' });
+    const { sample } = await agent.getSample({ sample: { datasetId: 'first', sampleId: 'gamma' } });
     expect(sample).toMatchObject({
-      version: '1.10.0',
+      name: { version: '1.10.0' },
       instruction: 'Mend it.',
       versions: ['1.10.0', '1.9.0'],
       hintCount: 1,
@@ -144,18 +148,24 @@ describe('one sample', () => {
     for (const digest of [sample?.contentDigest, sample?.imageDigest, sample?.verificationDigest]) {
       expect(digest).toMatch(/^sha256:[0-9a-f]{64}$/);
     }
-    const { sample: older } = await agent.getSample({ dataset: 'first', sampleId: 'gamma', version: '1.9.0' });
-    expect(older?.version).toBe('1.9.0');
+    const { sample: older } = await agent.getSample({
+      sample: { datasetId: 'first', sampleId: 'gamma', version: '1.9.0' },
+    });
+    expect(older?.name?.version).toBe('1.9.0');
     expect(older?.contentDigest).not.toBe(sample?.contentDigest);
   });
 
   test.each([
-    [{ dataset: 'first', sampleId: 'delta' }, 'SAMPLE_NOT_FOUND', 'ListSamples shows'],
-    [{ dataset: 'first', sampleId: 'gamma', version: '3' }, 'SAMPLE_NOT_FOUND', 'there are 1.10.0, 1.9.0'],
-    [{ dataset: 'second', sampleId: 'broken' }, 'SAMPLE_NOT_FOUND', 'no sample broken'],
-    [{ dataset: 'nope', sampleId: 'a' }, 'DATASET_NOT_FOUND', 'ListDatasets shows'],
-    [{ dataset: 'first', sampleId: '../../etc' }, 'INVALID_FIELD', 'sample_id'],
-    [{ dataset: 'first', sampleId: 'a', version: '/' }, 'INVALID_FIELD', 'version'],
+    [{ sample: { datasetId: 'first', sampleId: 'delta' } }, 'SAMPLE_NOT_FOUND', 'ListSamples shows'],
+    [
+      { sample: { datasetId: 'first', sampleId: 'gamma', version: '3' } },
+      'SAMPLE_NOT_FOUND',
+      'there are 1.10.0, 1.9.0',
+    ],
+    [{ sample: { datasetId: 'second', sampleId: 'broken' } }, 'SAMPLE_NOT_FOUND', 'no sample broken'],
+    [{ sample: { datasetId: 'nope', sampleId: 'a' } }, 'DATASET_NOT_FOUND', 'ListDatasets shows'],
+    [{ sample: { datasetId: 'first', sampleId: '../../etc' } }, 'INVALID_FIELD', 'sample.sample_id'],
+    [{ sample: { datasetId: 'first', sampleId: 'a', version: '/' } }, 'INVALID_FIELD', 'sample.version'],
   ])('%j is refused with %s', async (request, reason, message) => {
     const error = await agent.getSample(request).catch((e) => e);
     expect(reasonOf(error)).toBe(reason);
@@ -165,14 +175,14 @@ describe('one sample', () => {
 
 test('a sample tells agents too whether sessions stand still while it is graded', async () => {
   const paused = async (sampleId: string) =>
-    (await agent.getSample({ dataset: 'first', sampleId })).sample?.verification?.pauseSessions;
+    (await agent.getSample({ sample: { datasetId: 'first', sampleId } })).sample?.verification?.pauseSessions;
   expect(await paused('alpha')).toBe(false);
   expect(await paused('beta')).toBe(true);
 });
 
 describe('what only graders may know', () => {
   test('is in no answer to an agent', async () => {
-    const name = { dataset: 'first', sampleId: 'alpha' };
+    const name = { sample: { datasetId: 'first', sampleId: 'alpha' } };
     const got = toJsonString(GetSampleResponseSchema, await agent.getSample(name));
     const listed = toJsonString(ListSamplesResponseSchema, await agent.listSamples({}));
     expect(got + listed).not.toMatch(/SECRET|sentinel|hasOracle|trap/);
@@ -181,12 +191,12 @@ describe('what only graders may know', () => {
   });
 
   test('is told to a grader', async () => {
-    const { sample } = await grader.getSample({ dataset: 'first', sampleId: 'alpha' });
+    const { sample } = await grader.getSample({ sample: { datasetId: 'first', sampleId: 'alpha' } });
     expect(sample?.verification).toMatchObject({
       hasOracle: true,
-      roles: [
-        { role: 'fail_to_pass', tests: ['SECRET test name'] },
-        { role: 'sentinel_fail', tests: ['trap'] },
+      testGroups: [
+        { role: TestRole.FAIL_TO_PASS, tests: ['SECRET test name'] },
+        { role: TestRole.SENTINEL_FAIL, tests: ['trap'] },
       ],
     });
     expect(sample?.provenance?.origin).toBe('SECRET origin');
@@ -194,7 +204,7 @@ describe('what only graders may know', () => {
 
   test('is in no archive of an agent: not the code before a patch or a removal changed it', async () => {
     const { head, files } = await download(agent, 'alpha');
-    expect(head).toMatchObject({ complete: false, version: '1.0.0' });
+    expect(head).toMatchObject({ complete: false, sample: { version: '1.0.0' } });
     expect([...files.keys()]).toEqual(['sample.yaml']);
     expect([...files.values()].join('\n')).not.toMatch(/SECRET|sentinel|trap|code\b/);
   });
@@ -224,12 +234,14 @@ describe('what only graders may know', () => {
 
   test('an admin key sees it too', async () => {
     const admin = clientsOf(service.transport(adminKey)).samples;
-    expect((await admin.getSample({ dataset: 'first', sampleId: 'alpha' })).sample?.verification?.hasOracle).toBe(true);
+    expect(
+      (await admin.getSample({ sample: { datasetId: 'first', sampleId: 'alpha' } })).sample?.verification?.hasOracle,
+    ).toBe(true);
   });
 });
 
 describe('changes', () => {
-  const ids = async () => keys(await agent.listSamples({ dataset: 'first' }));
+  const ids = async () => keys(await agent.listSamples({ datasetId: 'first' }));
 
   test('a sample that appears, changes and goes is seen without a restart', async () => {
     const aside = mkdtempSync(join(runDirectory(), 'aside-'));
@@ -237,7 +249,8 @@ describe('changes', () => {
     renameSync(join(aside, 'first/omega'), join(root, 'first/omega'));
     rmSync(aside, { recursive: true });
     await vi.waitUntil(async () => (await ids()).includes('first/omega'), { timeout: 120_000, interval: 50 });
-    const digest = async () => (await agent.getSample({ dataset: 'first', sampleId: 'omega' })).sample?.contentDigest;
+    const digest = async () =>
+      (await agent.getSample({ sample: { datasetId: 'first', sampleId: 'omega' } })).sample?.contentDigest;
     const before = await digest();
     writeFileSync(join(root, 'first/omega/code/main.py'), 'print("changed")\n');
     await vi.waitUntil(async () => (await digest()) !== before, { timeout: 120_000, interval: 50 });

@@ -3,7 +3,7 @@ import { connect } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { EventSchema } from '../../../gen/assay/events/v1/events_pb.js';
 import { VerificationJobSchema, VerificationRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { VerificationStatus } from '../../../gen/assay/v1/verification_pb.js';
+import { VerificationState } from '../../../gen/assay/v1/verification_pb.js';
 import { type Broker, connectBroker } from '../../../services/shared/store/broker.ts';
 import { createNatsJobQueue, createNatsJobSource } from '../../../services/shared/store/nats-job-queue.ts';
 import { createNatsVerificationStore } from '../../../services/shared/store/nats-verification-store.ts';
@@ -117,7 +117,7 @@ describe('verification records', () => {
   const recordOf = (verificationId: string) =>
     create(VerificationRecordSchema, {
       project: 'p',
-      verification: { verificationId, status: VerificationStatus.PENDING },
+      verification: { verificationId, state: VerificationState.PENDING },
     });
   const store = () => createNatsVerificationStore({ broker, onEventLost: (error) => expect(error).toBeUndefined() });
 
@@ -141,7 +141,7 @@ describe('verification records', () => {
       if (event.case !== 'verificationChanged') throw new Error(`found ${event.case}`);
       const { verification, revision } = event.value;
       expect(message.headers?.get('Nats-Msg-Id')).toBe(`ver_1.${revision}`);
-      told.push(VerificationStatus[verification?.status ?? 0] ?? '');
+      told.push(VerificationState[verification?.state ?? 0] ?? '');
     }
     await nc.close();
     // Plain subscribers see the repetition too; in the stream it is one message.

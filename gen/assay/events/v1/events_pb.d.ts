@@ -101,7 +101,7 @@ export declare type VerificationChanged = Message<"assay.events.v1.VerificationC
   /**
    * The revision of the record: of two events the later one has the larger.
    *
-   * @generated from field: uint64 revision = 2;
+   * @generated from field: int64 revision = 2;
    */
   revision: bigint;
 };

@@ -24,7 +24,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
   /**
    * The execution's or shell's number in its session, from 1 in the order of acceptance.
    *
-   * @generated from field: uint64 number = 1;
+   * @generated from field: int64 number = 1;
    */
   number: bigint;
 
@@ -77,7 +77,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * Kept output was given up for the disk. Written before it is gone.
      *
-     * @generated from field: assay.internal.v1.JournalTrimmed trimmed = 10;
+     * @generated from field: assay.internal.v1.JournalTrimmed trimmed = 7;
      */
     value: JournalTrimmed;
     case: "trimmed";
@@ -85,7 +85,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * The program was seen running. Written by hand (log/log-record.ts).
      *
-     * @generated from field: assay.internal.v1.JournalStarted started = 12;
+     * @generated from field: assay.internal.v1.JournalStarted started = 8;
      */
     value: JournalStarted;
     case: "started";
@@ -93,7 +93,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * Output was stored in the spool. Written by hand (log/log-record.ts).
      *
-     * @generated from field: assay.internal.v1.JournalOutput output = 13;
+     * @generated from field: assay.internal.v1.JournalOutput output = 9;
      */
     value: JournalOutput;
     case: "output";
@@ -101,7 +101,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * Something happened to the session itself, or to a shell, told as it is; the number is 0, or the shell's.
      *
-     * @generated from field: assay.v1.SessionEvent event = 14;
+     * @generated from field: assay.v1.SessionEvent event = 10;
      */
     value: SessionEvent;
     case: "event";
@@ -109,7 +109,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * The session stands still from here on: it was paused, or its worker copies it. The number is 0.
      *
-     * @generated from field: assay.internal.v1.JournalFrozen frozen = 15;
+     * @generated from field: assay.internal.v1.JournalFrozen frozen = 11;
      */
     value: JournalFrozen;
     case: "frozen";
@@ -117,7 +117,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * The session goes on. The number is 0.
      *
-     * @generated from field: assay.internal.v1.JournalThawed thawed = 16;
+     * @generated from field: assay.internal.v1.JournalThawed thawed = 12;
      */
     value: JournalThawed;
     case: "thawed";
@@ -125,7 +125,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * The execution is about to be sent to the guest under this number. The last one counts.
      *
-     * @generated from field: assay.internal.v1.JournalSent sent = 20;
+     * @generated from field: assay.internal.v1.JournalSent sent = 13;
      */
     value: JournalSent;
     case: "sent";
@@ -133,7 +133,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * A shell was accepted. Written before the guest hears of it.
      *
-     * @generated from field: assay.internal.v1.JournalShellAccepted shell_accepted = 21;
+     * @generated from field: assay.internal.v1.JournalShellAccepted shell_accepted = 14;
      */
     value: JournalShellAccepted;
     case: "shellAccepted";
@@ -141,7 +141,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * The shell is about to be sent to the guest under this number. The last one counts.
      *
-     * @generated from field: assay.internal.v1.JournalShellSent shell_sent = 22;
+     * @generated from field: assay.internal.v1.JournalShellSent shell_sent = 15;
      */
     value: JournalShellSent;
     case: "shellSent";
@@ -149,7 +149,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * The shell was told to close.
      *
-     * @generated from field: assay.internal.v1.JournalShellClosing shell_closing = 23;
+     * @generated from field: assay.internal.v1.JournalShellClosing shell_closing = 16;
      */
     value: JournalShellClosing;
     case: "shellClosing";
@@ -157,7 +157,7 @@ export declare type JournalRecord = Message<"assay.internal.v1.JournalRecord"> &
     /**
      * The shell is closed and nothing of it is left, or it could never be opened.
      *
-     * @generated from field: assay.internal.v1.JournalShellClosed shell_closed = 24;
+     * @generated from field: assay.internal.v1.JournalShellClosed shell_closed = 17;
      */
     value: JournalShellClosed;
     case: "shellClosed";
@@ -200,14 +200,14 @@ export declare type JournalAccepted = Message<"assay.internal.v1.JournalAccepted
   /**
    * The nest whose cgroup holds it. 0: it has a cgroup of its own.
    *
-   * @generated from field: uint32 nest = 4;
+   * @generated from field: int32 nest = 4;
    */
   nest: number;
 
   /**
    * What the guest will call it. 0: it waits for its shell, and a JournalSent follows.
    *
-   * @generated from field: uint64 guest_number = 5;
+   * @generated from field: int64 guest_number = 5;
    */
   guestNumber: bigint;
 };
@@ -227,7 +227,7 @@ export declare type JournalSent = Message<"assay.internal.v1.JournalSent"> & {
   /**
    * The number between worker and guest; these only grow, for executions and shells together.
    *
-   * @generated from field: uint64 guest_number = 1;
+   * @generated from field: int64 guest_number = 1;
    */
   guestNumber: bigint;
 
@@ -239,25 +239,25 @@ export declare type JournalSent = Message<"assay.internal.v1.JournalSent"> & {
   time?: Timestamp | undefined;
 
   /**
-   * How often its shell had been opened; 0 for a direct execution.
+   * How many times its shell had been opened; 0 for a direct execution.
    *
-   * @generated from field: uint32 shell_opened = 3;
+   * @generated from field: int32 shell_open_count = 3;
    */
-  shellOpened: number;
+  shellOpenCount: number;
 
   /**
    * The CPU time of the shell's processes so far, in µs.
    *
-   * @generated from field: uint64 cpu_micros = 4;
+   * @generated from field: int64 cpu_micros = 4;
    */
   cpuMicros: bigint;
 
   /**
    * How many of the shell's processes the kernel had killed for memory.
    *
-   * @generated from field: uint32 oom_kills = 5;
+   * @generated from field: int32 oom_kill_count = 5;
    */
-  oomKills: number;
+  oomKillCount: number;
 };
 
 /**
@@ -309,16 +309,16 @@ export declare type JournalShellSent = Message<"assay.internal.v1.JournalShellSe
   /**
    * The number between worker and guest.
    *
-   * @generated from field: uint64 guest_number = 1;
+   * @generated from field: int64 guest_number = 1;
    */
   guestNumber: bigint;
 
   /**
-   * How often the shell was opened under earlier numbers.
+   * How many times the shell was opened under earlier numbers.
    *
-   * @generated from field: uint32 opened_before = 2;
+   * @generated from field: int32 earlier_open_count = 2;
    */
-  openedBefore: number;
+  earlierOpenCount: number;
 };
 
 /**
@@ -431,7 +431,7 @@ export declare type JournalRefused = Message<"assay.internal.v1.JournalRefused">
   /**
    * When that was known, in milliseconds since 1970.
    *
-   * @generated from field: uint64 time_ms = 3;
+   * @generated from field: int64 time_ms = 3;
    */
   timeMs: bigint;
 };
@@ -451,7 +451,7 @@ export declare type JournalStarted = Message<"assay.internal.v1.JournalStarted">
   /**
    * When it was, in milliseconds since 1970.
    *
-   * @generated from field: uint64 time_ms = 1;
+   * @generated from field: int64 time_ms = 1;
    */
   timeMs: bigint;
 };
@@ -469,30 +469,30 @@ export declare const JournalStartedSchema: GenMessage<JournalStarted>;
  */
 export declare type JournalOutput = Message<"assay.internal.v1.JournalOutput"> & {
   /**
-   * 1: standard output, 2: standard error.
+   * The stream.
    *
-   * @generated from field: uint32 stream = 1;
+   * @generated from field: assay.v1.OutputStream stream = 1;
    */
-  stream: number;
+  stream: OutputStream;
 
   /**
    * The offset of the first byte in its stream.
    *
-   * @generated from field: uint64 from = 2;
+   * @generated from field: int64 from = 2;
    */
   from: bigint;
 
   /**
    * The first byte after it.
    *
-   * @generated from field: uint64 to = 3;
+   * @generated from field: int64 to = 3;
    */
   to: bigint;
 
   /**
    * When it was stored, in milliseconds since 1970.
    *
-   * @generated from field: uint64 time_ms = 4;
+   * @generated from field: int64 time_ms = 4;
    */
   timeMs: bigint;
 };
@@ -512,7 +512,7 @@ export declare type JournalFrozen = Message<"assay.internal.v1.JournalFrozen"> &
   /**
    * When it was, in milliseconds since 1970.
    *
-   * @generated from field: uint64 time_ms = 1;
+   * @generated from field: int64 time_ms = 1;
    */
   timeMs: bigint;
 };
@@ -532,7 +532,7 @@ export declare type JournalThawed = Message<"assay.internal.v1.JournalThawed"> &
   /**
    * When it was, in milliseconds since 1970.
    *
-   * @generated from field: uint64 time_ms = 1;
+   * @generated from field: int64 time_ms = 1;
    */
   timeMs: bigint;
 };
@@ -552,14 +552,14 @@ export declare type JournalDrained = Message<"assay.internal.v1.JournalDrained">
   /**
    * Bytes of standard output.
    *
-   * @generated from field: uint64 stdout_bytes = 1;
+   * @generated from field: int64 stdout_bytes = 1;
    */
   stdoutBytes: bigint;
 
   /**
    * Bytes of standard error.
    *
-   * @generated from field: uint64 stderr_bytes = 2;
+   * @generated from field: int64 stderr_bytes = 2;
    */
   stderrBytes: bigint;
 };
@@ -586,14 +586,14 @@ export declare type JournalTrimmed = Message<"assay.internal.v1.JournalTrimmed">
   /**
    * The first byte that is gone.
    *
-   * @generated from field: uint64 from = 2;
+   * @generated from field: int64 from = 2;
    */
   from: bigint;
 
   /**
    * The first byte after those that are gone.
    *
-   * @generated from field: uint64 to = 3;
+   * @generated from field: int64 to = 3;
    */
   to: bigint;
 };

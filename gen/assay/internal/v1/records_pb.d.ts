@@ -98,7 +98,7 @@ export declare type WorkerRecord = Message<"assay.internal.v1.WorkerRecord"> & {
   /**
    * Grows each time the worker starts, and when it is forgotten. A worker that finds a newer epoch than its own has been replaced.
    *
-   * @generated from field: uint64 epoch = 2;
+   * @generated from field: int64 epoch = 2;
    */
   epoch: bigint;
 
@@ -112,14 +112,14 @@ export declare type WorkerRecord = Message<"assay.internal.v1.WorkerRecord"> & {
   /**
    * How many sessions it can hold.
    *
-   * @generated from field: uint32 capacity = 4;
+   * @generated from field: int32 capacity = 4;
    */
   capacity: number;
 
   /**
    * How many sessions it holds.
    *
-   * @generated from field: uint32 sessions = 5;
+   * @generated from field: int32 sessions = 5;
    */
   sessions: number;
 
@@ -140,14 +140,14 @@ export declare type WorkerRecord = Message<"assay.internal.v1.WorkerRecord"> & {
   /**
    * How many sandboxes wait in its warm pool.
    *
-   * @generated from field: uint32 warm = 8;
+   * @generated from field: int32 warm = 8;
    */
   warm: number;
 
   /**
    * How many its warm pool holds when it is full.
    *
-   * @generated from field: uint32 warm_capacity = 9;
+   * @generated from field: int32 warm_capacity = 9;
    */
   warmCapacity: number;
 
@@ -179,6 +179,14 @@ export declare type WorkerRecord = Message<"assay.internal.v1.WorkerRecord"> & {
    * @generated from field: repeated string shortages = 13;
    */
   shortages: string[];
+
+  /**
+   * Whether the operator has taken it out of service (DrainWorker): it takes no new sessions. Written by the sessions service, and kept by the worker when it renews
+   * its registration or starts again.
+   *
+   * @generated from field: bool drained = 14;
+   */
+  drained: boolean;
 };
 
 /**
@@ -231,7 +239,7 @@ export declare type VerificationRecord = Message<"assay.internal.v1.Verification
   /**
    * The job's place in the work queue, under which the attempt was begun.
    *
-   * @generated from field: uint64 job_sequence = 6;
+   * @generated from field: int64 job_sequence = 6;
    */
   jobSequence: bigint;
 

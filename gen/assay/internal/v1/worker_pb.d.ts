@@ -93,7 +93,7 @@ export declare type TakeWarmSandboxResponse = Message<"assay.internal.v1.TakeWar
   /**
    * The revision under which the store keeps it.
    *
-   * @generated from field: uint64 revision = 2;
+   * @generated from field: int64 revision = 2;
    */
   revision: bigint;
 };
@@ -277,7 +277,7 @@ export declare type ExecuteManyRequest = Message<"assay.internal.v1.ExecuteManyR
   /**
    * The call, numbered by the caller; used once on a stream.
    *
-   * @generated from field: uint32 call = 1;
+   * @generated from field: int32 call = 1;
    */
   call: number;
 
@@ -311,7 +311,7 @@ export declare type ExecuteManyResponse = Message<"assay.internal.v1.ExecuteMany
   /**
    * The call.
    *
-   * @generated from field: uint32 call = 1;
+   * @generated from field: int32 call = 1;
    */
   call: number;
 
@@ -372,14 +372,14 @@ export declare type ExecuteManyRest = Message<"assay.internal.v1.ExecuteManyRest
   /**
    * The first byte of stdout that was not sent.
    *
-   * @generated from field: uint64 stdout_offset = 1;
+   * @generated from field: int64 stdout_offset = 1;
    */
   stdoutOffset: bigint;
 
   /**
    * The first byte of stderr that was not sent.
    *
-   * @generated from field: uint64 stderr_offset = 2;
+   * @generated from field: int64 stderr_offset = 2;
    */
   stderrOffset: bigint;
 };
@@ -617,11 +617,11 @@ export declare type ValidateSampleContentRequest = Message<"assay.internal.v1.Va
   contentDigest: string;
 
   /**
-   * How often each submission is graded.
+   * How many times each submission is graded.
    *
-   * @generated from field: uint32 repetitions = 2;
+   * @generated from field: int32 repetition_count = 2;
    */
-  repetitions: number;
+  repetitionCount: number;
 
   /**
    * The project that asks for it.
