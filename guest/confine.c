@@ -21,6 +21,11 @@ enum {
 	PRLIMIT_AARCH64 = 261,
 	PRLIMIT_ARM = 369,
 	VSOCK = 40,
+	IO_SETUP_X86_64 = 206,
+	IO_SETUP_X32 = 543,
+	IO_SETUP_I386 = 245,
+	IO_SETUP_AARCH64 = 0,
+	IO_SETUP_ARM = 243,
 	NEW_NAMESPACE = 0x7e020000, /* CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET */
 	OPEN_TREE = 428, /* to 433: the calls that mount; the same everywhere, like those below */
 	FSPICK = 433,
@@ -56,7 +61,8 @@ enum {
 #define RANGE(first, last, error) IF(BPF_JGE, first, 0, 2), IF(BPF_JGT, last, 1, 0), REFUSE(error)
 #define RULES(architecture, ...) BLOCK(architecture, LOAD_CALL, __VA_ARGS__, ALLOW)
 
-/* An architecture that is not named keeps its calls; the engine's own filter judges it. */
+/* Requests of the old asynchronous I/O are counted for the whole host (fs.aio-max-nr): one session could take all of them.
+ * An architecture that is not named keeps its calls; the engine's own filter judges it. */
 static struct sock_filter filter[] = {
 	LOAD_CALL,
 	RANGE(IO_URING_SETUP, IO_URING_REGISTER, ENOSYS),
@@ -69,15 +75,15 @@ static struct sock_filter filter[] = {
 	LOAD(arch),
 	/* and x32. In the order: unshare, setns, mount, umount2, bpf, perf_event_open, fanotify_init, quotactl, sethostname,
 	 * setdomainname, syslog, lookup_dcookie, name_to_handle_at */
-	RULES(AUDIT_ARCH_X86_64, NO_VSOCK(SOCKET_X86_64), OWN_LIMITS_ONLY(PRLIMIT_X86_64), NO_NAMESPACE(56), DENY(272), DENY(308),
+	RULES(AUDIT_ARCH_X86_64, NO_CALL(IO_SETUP_X86_64), NO_CALL(IO_SETUP_X32), NO_VSOCK(SOCKET_X86_64), OWN_LIMITS_ONLY(PRLIMIT_X86_64), NO_NAMESPACE(56), DENY(272), DENY(308),
 	      DENY(165), DENY(166), DENY(321), DENY(298), DENY(300), DENY(179), DENY(170), DENY(171), DENY(103), DENY(212), DENY(303)),
 	/* and umount */
-	RULES(AUDIT_ARCH_I386, NO_CALL(SOCKETCALL_I386), NO_VSOCK(SOCKET_I386), OWN_LIMITS_ONLY(PRLIMIT_I386), NO_NAMESPACE(120),
+	RULES(AUDIT_ARCH_I386, NO_CALL(IO_SETUP_I386), NO_CALL(SOCKETCALL_I386), NO_VSOCK(SOCKET_I386), OWN_LIMITS_ONLY(PRLIMIT_I386), NO_NAMESPACE(120),
 	      DENY(310), DENY(346), DENY(21), DENY(52), DENY(357), DENY(336), DENY(338), DENY(131), DENY(74), DENY(121), DENY(103),
 	      DENY(253), DENY(341), DENY(22)),
-	RULES(AUDIT_ARCH_AARCH64, NO_VSOCK(SOCKET_AARCH64), OWN_LIMITS_ONLY(PRLIMIT_AARCH64), NO_NAMESPACE(220), DENY(97), DENY(268),
+	RULES(AUDIT_ARCH_AARCH64, NO_CALL(IO_SETUP_AARCH64), NO_VSOCK(SOCKET_AARCH64), OWN_LIMITS_ONLY(PRLIMIT_AARCH64), NO_NAMESPACE(220), DENY(97), DENY(268),
 	      DENY(40), DENY(39), DENY(280), DENY(241), DENY(262), DENY(60), DENY(161), DENY(162), DENY(116), DENY(18), DENY(264)),
-	RULES(AUDIT_ARCH_ARM, NO_VSOCK(SOCKET_ARM), OWN_LIMITS_ONLY(PRLIMIT_ARM), NO_NAMESPACE(120), DENY(337), DENY(375), DENY(21),
+	RULES(AUDIT_ARCH_ARM, NO_CALL(IO_SETUP_ARM), NO_VSOCK(SOCKET_ARM), OWN_LIMITS_ONLY(PRLIMIT_ARM), NO_NAMESPACE(120), DENY(337), DENY(375), DENY(21),
 	      DENY(52), DENY(386), DENY(364), DENY(367), DENY(131), DENY(74), DENY(121), DENY(103), DENY(249), DENY(370)),
 	ALLOW,
 };

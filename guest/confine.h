@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* io_uring, AF_VSOCK and prlimit of another process are refused from here on, for this process and all its children. False with
+/* io_uring, io_setup, AF_VSOCK and prlimit of another process are refused from here on, for this process and all its children. False with
  * errno set. */
 bool confine(void);
 

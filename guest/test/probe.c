@@ -34,6 +34,7 @@ int main(void)
 	tell("vsock_high_bits", error_of(SYS_socket, 40 | 1L << 32, SOCK_STREAM, 0));
 	for (long number = 425; number <= 427; number++)
 		tell("io_uring", error_of(number, 0, 0, 0));
+	tell("io_setup", error_of(SYS_io_setup, 0, 0, 0));
 	tell("close_range", error_of(436, 100, 99, 0));
 	tell("own_limits", error_of(SYS_prlimit64, 0, 99, 0));
 	tell("unshare", error_of(SYS_unshare, CLONE_NEWUSER, 0, 0));
@@ -63,6 +64,7 @@ int main(void)
 	tell("i386_own_limits", error_of_i386(340, 0, 99, 0));
 	tell("i386_limits_of_another", error_of_i386(340, getppid(), 99, 0));
 	tell("i386_io_uring", error_of_i386(425, 0, 0, 0));
+	tell("i386_io_setup", error_of_i386(245, 0, 0, 0));
 #endif
 	return 0;
 }

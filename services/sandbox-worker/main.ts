@@ -24,7 +24,7 @@ import { createSpoolBudget } from './execution/spool-budget.ts';
 import { createUnreadPace } from './execution/unread-pace.ts';
 import { checkNotForgotten } from './forgotten.ts';
 import { releaseIfFull } from './host/disk-reserve.ts';
-import { raisePidMax } from './host/host-room.ts';
+import { raiseHostLimits } from './host/host-limits.ts';
 import { createWorkerHost } from './host/worker-host.ts';
 import { createArchive } from './log/archive.ts';
 import { createWorkerMetrics } from './metrics.ts';
@@ -281,7 +281,7 @@ async function main(config: WorkerConfig): Promise<void> {
   };
   const brokerAuth = readBrokerAuth(config.ASSAY_NATS_AUTH_FILE);
   releaseIfFull(dataDirectory);
-  raisePidMax(log);
+  raiseHostLimits(log);
   if (config.ASSAY_LAUNCHER_PATH !== undefined) launchThrough(config.ASSAY_LAUNCHER_PATH);
   await lockDataDirectory(dataDirectory);
   // Sockets are named relative to here, because a socket's path may not be long.

@@ -11,6 +11,14 @@ const domain = 'assay.dev';
 
 type Detail = ConnectError['details'][number];
 
+/** Errors travel in trailers, of which grpc-java takes 8 KiB. A caller may have sent names and values of any length. */
+const messageCharacters = 2_000;
+const detailCharacters = 400;
+
+function shortened(text: string, characters: number): string {
+  return text.length <= characters ? text : `${text.slice(0, characters - 1)}…`;
+}
+
 /**
  * The one place where errors become what travels. Anything that is not a DomainError or already a ConnectError is
  * INTERNAL, or HOST_FULL where a disk is full, and its text stays here: `report` gets it, the caller does not.
@@ -19,21 +27,23 @@ export function toConnectError(error: unknown, report: (error: unknown) => void)
   if (error instanceof ConnectError) return error;
   const known = error instanceof DomainError ? error : foreign(error);
   if (known !== error || known.code === Code.Internal) report(error);
-  const travelling = new ConnectError(known.message, known.code);
+  const travelling = new ConnectError(shortened(known.message, messageCharacters), known.code);
   travelling.details = detailsOf(known);
   return travelling;
 }
 
 /** ErrorInfo first: it is on every error. */
 function detailsOf({ reason, message, metadata, code }: DomainError): Detail[] {
-  const details: Detail[] = [{ desc: ErrorInfoSchema, value: { reason, domain, metadata: { ...metadata } } }];
+  const short = Object.entries(metadata).map(([key, value]) => [key, shortened(value, detailCharacters)]);
+  const details: Detail[] = [{ desc: ErrorInfoSchema, value: { reason, domain, metadata: Object.fromEntries(short) } }];
   const retryMs = retryMsOf(reason);
   if (retryMs !== undefined) {
     details.push({ desc: RetryInfoSchema, value: { retryDelay: durationFromMicros(retryMs * 1_000) } });
   }
   const { field } = metadata;
   if (field !== undefined && code === Code.InvalidArgument) {
-    details.push({ desc: BadRequestSchema, value: { fieldViolations: [{ field, description: message, reason }] } });
+    const violation = { field: shortened(field, detailCharacters), description: shortened(message, detailCharacters) };
+    details.push({ desc: BadRequestSchema, value: { fieldViolations: [{ ...violation, reason }] } });
   }
   return details;
 }

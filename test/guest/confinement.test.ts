@@ -40,7 +40,7 @@ test('the secret is in nobody’s environment, not even the guest’s', async ()
   expect(await output(1, 'env')).not.toContain('SECRET');
 });
 
-test('io_uring, AF_VSOCK, namespaces, mounts and the limits of other processes are refused by every entry', async () => {
+test('io_uring, io_setup, AF_VSOCK, namespaces, mounts and the limits of other processes are refused by every entry', async () => {
   await build.make(`${build.directory}/probe`);
   await start();
   const errors = await output(1, join(build.directory, 'probe'));
@@ -51,6 +51,7 @@ test('io_uring, AF_VSOCK, namespaces, mounts and the limits of other processes a
     'io_uring=38',
     'io_uring=38',
     'io_uring=38',
+    'io_setup=38',
     'close_range=22',
     'own_limits=22',
     'unshare=1',
@@ -73,7 +74,7 @@ test('io_uring, AF_VSOCK, namespaces, mounts and the limits of other processes a
   if (process.arch === 'x64') {
     wanted.push('x32_vsock_refused=1', 'i386_socketcall=38', 'i386_vsock=97', 'i386_unix=0');
     wanted.push('i386_unshare=1', 'i386_clone=1', 'i386_mount=1');
-    wanted.push('i386_own_limits=22', 'i386_limits_of_another=1', 'i386_io_uring=38');
+    wanted.push('i386_own_limits=22', 'i386_limits_of_another=1', 'i386_io_uring=38', 'i386_io_setup=38');
   }
   expect(errors.trim().split('\n')).toEqual(wanted);
 });

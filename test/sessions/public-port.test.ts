@@ -88,7 +88,7 @@ test('plain curl-like JSON works and the request id comes back', async () => {
     body: '{}',
   });
   expect(response.headers.get('x-request-id')).toBe('abc');
-  expect(await response.json()).toMatchObject({ version: expect.any(String), workers: [{ workerId: 'worker-1' }] });
+  expect(await response.json()).toMatchObject({ version: expect.any(String), limits: expect.any(Object) });
 });
 
 test('the public port shows no metrics', async () => {
@@ -208,6 +208,26 @@ describe('a request that is no HTTP/1.1', () => {
     expect(head.split('\r\n')[0]).toBe(status);
     expect(head).toContain('connection: close');
     expect(body).toContain('the request cannot be read: Parse Error: ');
+  });
+
+  const post = (path: string, head: string) =>
+    `POST /assay.v1.ServerService/${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${adminKey}\r\ncontent-type: application/json\r\n${head}\r\n\r\n`;
+
+  test.each([
+    ['garbage', '\x01\x02 garbage\r\n\r\n'],
+    ['more than its length', '}}'],
+  ])('that follows a whole call, with %s, leaves that call its answer', async (_title, bytes) => {
+    const { socket, closed } = await openHttp1(service.port);
+    socket.write(`${post('GetServerInfo', 'content-length: 2')}{}${bytes}`, 'latin1');
+    const said = await closed;
+    expect(said).toMatch(/^HTTP\/1\.1 200/);
+    expect(said).toContain('"limits"');
+  });
+
+  test('in the middle of a body is told so', async () => {
+    const { socket, closed } = await openHttp1(service.port);
+    socket.write(`${post('GetServerInfo', 'transfer-encoding: chunked')}2\r\n{}\r\nZZZ\r\n`);
+    expect(await closed).toMatch(/^HTTP\/1\.1 400/);
   });
 
   test('cuts the connection off where an earlier request has no whole answer', async () => {

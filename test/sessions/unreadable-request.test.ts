@@ -115,6 +115,26 @@ describe('a request that is compressed is refused with COMPRESSION_NOT_OFFERED a
   });
 });
 
+describe('names of any length', () => {
+  const kinds: [string, string, Record<string, string>, (text: string) => Buffer][] = [
+    ['over Connect', unary, type('application/json'), Buffer.from],
+    ['over gRPC', unary, type('application/grpc+json', { te: 'trailers' }), (text) => grpcFrame(Buffer.from(text))],
+    ['over a Connect stream', streamed, type('application/connect+json'), (text) => grpcFrame(Buffer.from(text))],
+  ];
+  test.each(kinds)('are refused in a short sentence %s', async (_title, method, headers, body) => {
+    const told = await answerTo(method, headers, body(JSON.stringify({ ['a'.repeat(1_000_000)]: 1 })));
+    expect(infoOf(told)).toMatchObject({ reason: 'INVALID_FIELD' });
+    expect(told.length).toBeLessThan(8_192);
+  });
+
+  test('that repeat words of the decoder cost no more than others', async () => {
+    // Searched with a pattern that goes back at each of them, this would take hours.
+    const key = `${'message google.protobuf.Duration from JSON: '.repeat(80_000)}\n`;
+    const told = await answerTo(unary, type('application/json'), Buffer.from(JSON.stringify({ [key]: 1 })));
+    expect(infoOf(told)).toMatchObject({ reason: 'INVALID_FIELD' });
+  });
+});
+
 test('a duration that is none is quoted, with the form of one', async () => {
   const told = await answerTo(unary, { 'content-type': 'application/json' }, Buffer.from('{"idleTimeout":"abc"}'));
   expect(JSON.parse(told.slice(told.indexOf('{"code"')))).toMatchObject({

@@ -4,7 +4,7 @@ import type { ContainerProcessors } from './container-processors.ts';
 export interface ExecutionCgroup {
   /** Makes the cgroup and moves the waiting child in, by its pid in the container's pid namespace; false if it is gone. */
   place(namespacePid: number): Promise<boolean>;
-  /** Signals every process while all are frozen, so that no fork escapes; returns how many were signalled. */
+  /** Signals every process, and with SIGKILL whatever they fork meanwhile; returns how many were signalled. */
   kill(signal: number): number;
   /** undefined: no process was ever placed in it. */
   usage(): ExecutionUsage | undefined;

@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import type { ContainerProcess } from './container-process.ts';
 import { makeCgroup, readControl, readPids, writeControl } from './control-file.ts';
 import type { ExecutionCgroup } from './execution-cgroup.ts';
-import { signalFrozen } from './frozen-signal.ts';
 import type { Placer } from './placer.ts';
+import { signalCgroup } from './signal-cgroup.ts';
 import { createV1Counters } from './v1-counters.ts';
 
 /** How often the freezer is looked at before it is taken for stuck; each look is some microseconds. */
@@ -30,7 +30,7 @@ export function createV1Execution(
   return {
     place: async (namespacePid) => (await placer.place(container, directories, namespacePid)) !== undefined,
     kill: (signal) =>
-      signalFrozen(
+      signalCgroup(
         { freeze: () => gather(freezer, pids) && freeze(state), thaw: () => void writeControl(state, 'THAWED'), pids },
         signal,
       ),

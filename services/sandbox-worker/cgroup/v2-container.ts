@@ -4,8 +4,8 @@ import { type ContainerProcess, cgroupPaths, ownPath } from './container-process
 import { v2Processors } from './container-processors.ts';
 import { makeCgroup, readField, readNumber, readPids, writeControl } from './control-file.ts';
 import type { ContainerCgroups, ExecutionCgroup } from './execution-cgroup.ts';
-import { signalFrozen } from './frozen-signal.ts';
 import type { Placer } from './placer.ts';
+import { signalCgroup } from './signal-cgroup.ts';
 
 /** Where the guest lives: v2 gives controllers to children only while the parent itself holds no process. */
 const leaf = 'assay-init';
@@ -61,7 +61,7 @@ function createV2Execution(container: ContainerProcess, directory: string, place
         // The kernel kills the whole tree against any fork; kernels before 5.14 lack it.
         if (writeControl(join(directory, 'cgroup.kill'), '1')) return found;
       }
-      return signalFrozen(
+      return signalCgroup(
         { freeze: () => freeze(freezer, events), thaw: () => void writeControl(freezer, '0'), pids },
         signal,
       );

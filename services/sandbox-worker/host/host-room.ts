@@ -1,6 +1,5 @@
-import { readFileSync, statfsSync, writeFileSync } from 'node:fs';
+import { readFileSync, statfsSync } from 'node:fs';
 import { totalmem } from 'node:os';
-import type { Logger } from '../../shared/log.ts';
 
 /** What a file system has, and what it has left for this process. */
 export interface DiskRoom {
@@ -49,21 +48,6 @@ export function readHostRoom(): HostRoom {
     freeMemoryBytes: availableKib === undefined ? totalMemoryBytes : Number(availableKib) * 1_024,
     totalPids,
   };
-}
-
-/** The most that 64-bit Linux can have; systemd sets it on every 64-bit machine. The kernel's own default is 32768. */
-const mostPids = 4_194_304;
-
-/** Has the host number as many processes as it can: sandboxes are promised a part of them, and 32768 are 56 sandboxes. */
-export function raisePidMax(log: Logger, file = '/proc/sys/kernel/pid_max'): void {
-  try {
-    const found = Number(readFileSync(file, 'utf8'));
-    if (found >= mostPids) return;
-    writeFileSync(file, String(mostPids));
-    log.info({ from: found, to: mostPids }, 'raised kernel.pid_max');
-  } catch (error) {
-    log.warn({ err: error }, `kernel.pid_max cannot be raised; type: sysctl -w kernel.pid_max=${mostPids}`);
-  }
 }
 
 function numberIn(path: string): number {

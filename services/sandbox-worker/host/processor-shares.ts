@@ -13,16 +13,19 @@ type Measured = Pick<Sandbox, 'project' | 'cgroups'>;
  * number of busy sessions makes a grading late.
  */
 export interface ProcessorShares {
-  /** To be called often; measures once a second. */
+  /** To be called often: it measures once a second, and gives a new sandbox the weight of its project at once. */
   look(nowMs: number): void;
 }
 
 export function createProcessorShares(live: () => Iterable<Measured>): ProcessorShares {
   let used = new Map<Measured, number>();
-  let parts = new Map<Measured, number>();
+  /** The part of a full weight that the sandboxes of each project have. */
+  let parts = new Map<string, number>();
+  const weighed = new WeakMap<Measured, number>();
   /** The number of active sandboxes of each project, at its last looks. */
   const active = new Map<string, number[]>();
   let dueMs = 0;
+  let begun = false;
 
   /** What each sandbox used since the last look, by project. */
   function measure(): Map<string, { sum: number; most: number }> {
@@ -32,11 +35,13 @@ export function createProcessorShares(live: () => Iterable<Measured>): Processor
       const micros = sandbox.cgroups?.processors?.usedMicros();
       if (micros === undefined) continue;
       now.set(sandbox, micros);
-      const spent = Math.max(0, micros - (used.get(sandbox) ?? micros));
+      // What those used that an earlier worker made is not of this second.
+      const spent = Math.max(0, micros - (used.get(sandbox) ?? (begun ? 0 : micros)));
       const { sum, most } = byProject.get(sandbox.project) ?? { sum: 0, most: 0 };
       byProject.set(sandbox.project, { sum: sum + spent, most: Math.max(most, spent) });
     }
     used = now;
+    begun = true;
     return byProject;
   }
 
@@ -50,20 +55,24 @@ export function createProcessorShares(live: () => Iterable<Measured>): Processor
     return 1 / 2 ** Math.round(Math.log2(Math.max(1, ...looks)));
   }
 
+  function measureAll(): void {
+    const byProject = measure();
+    for (const project of active.keys()) if (!byProject.has(project)) active.delete(project);
+    parts = new Map([...byProject].map(([project, use]) => [project, partOf(project, use)]));
+  }
+
   return {
     look(nowMs) {
-      if (nowMs < dueMs) return;
-      dueMs = nowMs + lookMs;
-      const byProject = measure();
-      for (const project of active.keys()) if (!byProject.has(project)) active.delete(project);
-      const partsOf = new Map([...byProject].map(([project, use]) => [project, partOf(project, use)]));
-      const before = parts;
-      parts = new Map();
-      for (const sandbox of used.keys()) {
-        const part = partsOf.get(sandbox.project) ?? 1;
-        // A new one has the weight that the engine gave it, or the worker before this one: both are written over.
-        if (before.get(sandbox) !== part) sandbox.cgroups?.processors?.weigh(part);
-        parts.set(sandbox, part);
+      if (nowMs >= dueMs) {
+        dueMs = nowMs + lookMs;
+        measureAll();
+      }
+      for (const sandbox of live()) {
+        const part = parts.get(sandbox.project) ?? 1;
+        // The first time the weight is the engine's, or that of the worker before this one: it is written over.
+        if (weighed.get(sandbox) === part) continue;
+        sandbox.cgroups?.processors?.weigh(part);
+        weighed.set(sandbox, part);
       }
     },
   };

@@ -84,9 +84,13 @@ function jsonError(schema: DescMessage, text: string): DomainError | undefined {
   }
 }
 
-function unreadableJson(message: string, place: string | undefined): DomainError {
-  const [, known, unknown] = /(?:field|oneof) \S*\.(\w+) from JSON|key "([^"]*)" is unknown/.exec(message) ?? [];
-  const field = place ?? known ?? unknown;
+/** Most of what the framework says may be the caller's own words, of any length. */
+const saidCharacters = 300;
+
+function unreadableJson(said: string, place: string | undefined): DomainError {
+  const message = said.slice(0, saidCharacters);
+  const [, known, unknown] = /(?:field|oneof) \S*\.(\w+) from JSON|key "([^"]*)(?:" is unknown|$)/.exec(message) ?? [];
+  const field = (place ?? known ?? unknown)?.slice(0, saidCharacters);
   if (field === undefined) return new DomainError('UNREADABLE_REQUEST', message);
   const duration = /message google\.protobuf\.Duration from JSON: (.*)$/.exec(message)?.[1];
   if (duration !== undefined) return invalid(field, `found ${duration}`, 'seconds as text, such as "60s"');

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer as createHttp1Server } from 'node:http';
+import { createServer as createHttp1Server, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ConfigError } from '../../shared/config.ts';
@@ -53,8 +53,8 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
     },
   };
   const http2 = createHttp2Server([hotPath, unary], handler, limits.streamsPerConnection, connections.ofSession);
-  /** How many requests of a connection of HTTP/1.1 have no whole answer yet. */
-  const unanswered = new WeakMap<Duplex, number>();
+  /** The requests of a connection of HTTP/1.1 that have no whole answer yet. */
+  const unanswered = new WeakMap<Duplex, Map<IncomingMessage, ServerResponse>>();
   const http1 = createHttp1Server(
     {
       maxHeaderSize: headerBytes,
@@ -65,8 +65,9 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
     (request, response) => {
       const { socket } = request;
       const connection = connections.ofSocket(socket);
-      unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
-      response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 0) - 1));
+      const open = unanswered.get(socket) ?? new Map<IncomingMessage, ServerResponse>();
+      unanswered.set(socket, open.set(request, response));
+      response.once('close', () => open.delete(request));
       if (connection.refusal !== undefined) return refuseRequest(response, connection.refusal);
       response.once('close', connection.begin());
       handler(request, response);
@@ -74,9 +75,14 @@ export async function openPublicServer(deps: PublicServerDeps): Promise<PublicSe
   );
   http1.on('connection', (socket) => notePeer(socket, connections.ofSocket(socket)));
   http1.on('clientError', (error, socket) => {
-    // A second answer would end up in the middle of the first.
-    if (unanswered.get(socket)) socket.destroy();
-    else refuseUnparsed(socket, error);
+    const open = [...(unanswered.get(socket) ?? [])];
+    const last = open.at(-1);
+    // Bytes that follow whole requests take no answer from those. Of a request that is not whole there will be none.
+    if (last === undefined || (open.length === 1 && !last[0].complete && !last[1].headersSent)) {
+      refuseUnparsed(socket, error);
+    } else if (last[0].complete) {
+      last[1].once('close', () => socket.destroy());
+    } else socket.destroy();
   });
   // It never listens itself, and would otherwise not keep the list that its timeouts and its closing go by.
   http1.emit('listening');

@@ -12,9 +12,9 @@ export function checkEnv(field: string, env: Readonly<Record<string, string>>): 
     if (!nameShape.test(name)) {
       throw invalid(field, `found the name ${show(name)}`, 'letters, digits and _ that do not begin with a digit');
     }
-    checkNoNul(`${field}.${name}`, value);
     bytes += Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
     if (bytes > togetherBytes) throw overLimit(field, bytes, togetherBytes, 'bytes together');
+    checkNoNul(`${field}.${name}`, value);
   }
 }
 

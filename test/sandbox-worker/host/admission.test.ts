@@ -1,12 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { pino } from 'pino';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type AdmissionDeps, createAdmission } from '../../../services/sandbox-worker/host/admission.ts';
-import { raisePidMax, readDiskRoom, readHostRoom } from '../../../services/sandbox-worker/host/host-room.ts';
-import { runDirectory } from '../../run.ts';
-
-const log = pino({ enabled: false });
+import { readDiskRoom, readHostRoom } from '../../../services/sandbox-worker/host/host-room.ts';
 
 const limits = { cpus: 1, memoryBytes: 1_000, diskBytes: 2_000, pids: 100, project: 'alpha' };
 const host = { totalMemoryBytes: 10_000, freeMemoryBytes: 9_000, totalPids: 1_142, usedPids: 100 };
@@ -153,18 +147,4 @@ test('this host has room, and a disk that nobody sees has no figures', () => {
   expect(usedPids).toBeLessThan(totalPids);
   expect(readDiskRoom('/')?.totalBytes).toBeGreaterThan(0);
   expect(readDiskRoom('/no/such/place')).toBeUndefined();
-});
-
-test('the host numbers as many processes as it can, and one that was told a number as high keeps it', () => {
-  const directory = mkdtempSync(join(runDirectory(), 'pid-max-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
-  const file = join(directory, 'pid_max');
-  const raised = (found: string) => {
-    writeFileSync(file, found);
-    raisePidMax(log, file);
-    return readFileSync(file, 'utf8');
-  };
-  expect(raised('32768\n')).toBe('4194304');
-  expect(raised('4194304\n')).toBe('4194304\n');
-  expect(() => raisePidMax(log, '/no/such/file')).not.toThrow();
 });

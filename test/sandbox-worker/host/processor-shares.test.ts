@@ -47,3 +47,17 @@ test('sandboxes that rest every other second stay light, and are heavy again ten
   for (let second = 0; second < 9; second++) expect(pass(9, 0, 9)).toEqual([1 / 2, 1 / 2, 1]);
   expect(pass(9, 0, 9)).toEqual([1, 1, 1]);
 });
+
+test('sandboxes that live for a second count for their project, and a new one has its weight at once', () => {
+  const first = ['alpha', 'alpha', 'alpha', 'alpha'].map(stand);
+  let live = [stand('beta')];
+  const shares = createProcessorShares(() => live);
+  shares.look(0);
+  for (const sandbox of first) sandbox.state.micros = 9;
+  live = [...live, ...first];
+  shares.look(1_000);
+  const next = stand('alpha');
+  live = [...live.slice(0, 1), next];
+  shares.look(1_200);
+  expect([...live, ...first].map(({ state }) => state.part)).toEqual([1, 1 / 4, 1 / 4, 1 / 4, 1 / 4, 1 / 4]);
+});

@@ -158,7 +158,7 @@ describe('a job', () => {
       { attempts: 1 },
     );
     await queue(broker, 'p', id);
-    expect(await ended(broker, 'p', id)).toMatchObject({ state: VerificationState.COMPLETED, attempts: 1 });
+    expect(await ended(broker, 'p', id)).toMatchObject({ state: VerificationState.COMPLETED, attemptCount: 1 });
     expect(times).toBe(3);
     await queueIsEmpty();
   });
