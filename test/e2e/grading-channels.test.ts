@@ -116,7 +116,7 @@ describe.skipIf(!asRoot)('a session does not learn what a program was given by h
 });
 
 const held = { paused: true, pauseReason: 'GRADING', message: expect.stringContaining('is being graded') };
-const awake = { paused: false, reason: '', message: '' };
+const awake = { paused: false, pauseReason: undefined, message: '' };
 const refused = { reason: 'SESSION_NOT_READY', message: expect.stringContaining('paused by its worker') };
 const stands = (session: Session, as: object) =>
   eventually(async () => expect(await session.refresh()).toMatchObject(as));
