@@ -37,7 +37,7 @@ bool spawn_prepare(void)
 	int value = 0;
 	if (score != NULL) {
 		if (fscanf(score, "%d", &value) == 1)
-			snprintf(child_score, sizeof child_score, "%d", value < 0 ? 0 : value < 500 ? value + 500 : 1000);
+			snprintf(child_score, sizeof child_score, "%d", value < 0 ? 500 : value < 500 ? value + 500 : 1000);
 		fclose(score);
 	}
 	return true;
@@ -105,9 +105,10 @@ static void arrange_descriptors(const int ends[5])
 	close_from(high[GATE_FD] >= 0 ? FIRST_UNUSED_FD : GATE_FD);
 }
 
-/* The kernel is to take any child before the guest. Raising a score needs no privilege; lowering the guest's own does, and
- * is left to the engine. The file belongs to root while the process is undumpable. By now the child holds no secret and no
- * descriptor of the guest, so being dumpable for a moment gives away nothing that the program itself would not. */
+/* The kernel is to take any child before the guest and the services of the host. Raising a score needs no privilege. A
+ * program may lower its own to the least that a privileged process has set: what the engine gives the guest. The file
+ * belongs to root while the process is undumpable. By now the child holds no secret and no descriptor of the guest, so
+ * being dumpable for a moment gives away nothing that the program itself would not. */
 static void face_the_oom_killer(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

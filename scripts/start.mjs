@@ -7,9 +7,11 @@ import { promisify } from 'node:util';
 import { reportAndExit } from './setup/failure.mjs';
 import { setup } from './setup/index.mjs';
 import { repository } from './setup/paths.mjs';
+import { lowerOomScore } from './setup/process-table.mjs';
 import { registryHosts } from './setup/registries.mjs';
+import { serviceOomScore } from './stack/child.mjs';
 import { inheritedEnvironment } from './stack/environment.mjs';
-import { onNpmEnd } from './stack/npm-parent.mjs';
+import { npmParents, onNpmEnd } from './stack/npm-parent.mjs';
 import { startStack } from './stack.mjs';
 
 // npm passes a signal on that the terminal has already sent: two so close together are one.
@@ -22,6 +24,8 @@ async function main() {
   const found = await setup();
   const [registries] = await Promise.all([egressDefault(found.dataDir), warnOfUnknownSettings(found)]);
   interruption.settingUp = false;
+  // The services end with this process, and this process with its npm.
+  for (const { pid } of [process, ...npmParents()]) lowerOomScore(pid, serviceOomScore);
   const stack = await startStack({
     setup: found,
     listen: process.env.ASSAY_LISTEN || '127.0.0.1:7070',

@@ -6,8 +6,11 @@ import { createEngineApi, defaultSocket } from './engine-api.mjs';
 import { countMounts, mountPoints, unmountLeftovers } from './engine-mounts.mjs';
 import { SetupFailure } from './failure.mjs';
 import { programPath } from './paths.mjs';
-import { endProcess, findProcesses, identify, isSame } from './process-table.mjs';
+import { endProcess, findProcesses, identify, isSame, lowerOomScore } from './process-table.mjs';
 import { findProgram } from './program.mjs';
+
+/** As in Debian's docker.service. */
+const engineOomScore = -500;
 
 /** The one engine of a machine. */
 const machineEngine = {
@@ -75,6 +78,7 @@ function launch(socket, options, log) {
   closeSync(output);
   child.on('error', () => {});
   child.unref();
+  lowerOomScore(child.pid, engineOomScore);
   return identify(child.pid) ?? { pid: child.pid ?? 0, name: 'dockerd', startTime: '' };
 }
 

@@ -9,4 +9,6 @@ export interface ProcessIdentity {
 export function identify(pid: number): ProcessIdentity | undefined;
 export function isSame(identity: Pick<ProcessIdentity, 'pid' | 'startTime'> | undefined): boolean;
 export function findProcesses(accepts: (name: string, commandLine: readonly string[]) => boolean): ProcessIdentity[];
+/** Lowers the oom_score_adj of a process, where the kernel permits that. */
+export function lowerOomScore(pid: number, score: number): void;
 export function endProcess(identity: ProcessIdentity, graceMs: number, signal?: NodeJS.Signals): Promise<boolean>;

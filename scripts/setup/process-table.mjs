@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A process by its id and the moment it began: an id alone may have been given to another process since. */
@@ -33,6 +33,16 @@ function commandLine(pid) {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
   } catch {
     return [];
+  }
+}
+
+/** Lowers the oom_score_adj of a process, where the kernel permits that: it takes CAP_SYS_RESOURCE. */
+export function lowerOomScore(pid, score) {
+  const file = `/proc/${pid}/oom_score_adj`;
+  try {
+    if (Number(readFileSync(file, 'utf8')) > score) writeFileSync(file, String(score));
+  } catch {
+    // Refused, or the process has ended.
   }
 }
 

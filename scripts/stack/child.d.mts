@@ -21,4 +21,7 @@ export interface Child {
   halt(signal?: NodeJS.Signals, graceMs?: number): Promise<void>;
 }
 
+/** The oom_score_adj of services and their supervisor. */
+export const serviceOomScore: number;
+
 export function createChild(options: ChildOptions): Child;

@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync } from 'node:fs';
+import { lowerOomScore } from '../setup/process-table.mjs';
 import { findProgram } from '../setup/program.mjs';
 
 const longestDelayMs = 1000;
 const healthyAfterMs = 1000;
 /** EX_CONFIG: how a service ends that finds a bad setting. */
 const badSetting = 78;
+/** The oom_score_adj of services and their supervisor: where the host has no memory left, programs in sessions are killed. */
+export const serviceOomScore = -900;
 
 /**
  * A process that is started again whenever it ends, until it is told to halt. It gets TERM from the kernel when this
@@ -33,6 +36,7 @@ export function createChild({ name, program, args, env, log, terminal }) {
       stdio: terminal ? ['ignore', 'inherit', 'inherit'] : ['ignore', output, output],
     });
     closeSync(output);
+    lowerOomScore(process_.pid, serviceOomScore);
     const began = Date.now();
     let ended = false;
     asked = false;

@@ -9,15 +9,18 @@ const shells = new Set(['sh', 'dash', 'bash', 'ash', 'busybox']);
  * to nobody, and would leave all that it started running.
  */
 export function onNpmEnd(listener) {
-  // Started by hand, a script may outlive the shell that it came from.
-  if (!process.env.npm_lifecycle_event) return;
-  const parents = findParents(process.ppid);
+  const parents = npmParents();
   const timer = setInterval(() => {
     if (parents.every(isSame)) return;
     clearInterval(timer);
     listener();
   }, lookEveryMs);
   timer.unref();
+}
+
+/** The processes of the npm that runs this script; none if it was started by hand: it may outlive the shell that it came from. */
+export function npmParents() {
+  return process.env.npm_lifecycle_event ? findParents(process.ppid) : [];
 }
 
 /** The parent, and where that is the shell of an npm script, npm itself. */

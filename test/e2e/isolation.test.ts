@@ -76,6 +76,15 @@ except OSError as error: print(error.errno)`;
     expect(await text('echo alive')).toBe('alive\n');
   });
 
+  test('a program is killed before the services when memory is short, whatever score it gives itself', async () => {
+    const file = '/proc/$$/oom_score_adj';
+    expect(await text(`cat ${file}; echo 0 > ${file}; cat ${file}`)).toBe('500\n0\n');
+    const refused = await text(
+      `for score in -1 -500 -900; do (echo $score > ${file}) 2> /dev/null || echo refused; done`,
+    );
+    expect(refused).toBe('refused\n'.repeat(3));
+  });
+
   test('no process can connect in place of the guest', async () => {
     const script = `
 import socket, struct, time

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { mayLowerOomScore } from '../oom-score.ts';
 import { type } from './frame-codec.ts';
 import {
   createGuestBuild,
@@ -91,6 +92,19 @@ test.runIf(root)('the out-of-memory killer prefers a child to the guest', async 
   await start({ uid: 65_534, oomScoreAdj: 100 });
   expect(await readFile(`/proc/${guest.pid}/oom_score_adj`, 'utf8')).toBe('100\n');
   expect(await output(1, 'cat /proc/self/oom_score_adj')).toBe('600\n');
+});
+
+test.runIf(root)('a program starts above the scores that services have, and cannot lower its own below 0', async () => {
+  await start({ uid: 65_534, oomScoreAdj: 0 });
+  const file = '/proc/$$/oom_score_adj';
+  const lower = (score: number) => `echo ${score} > ${file} || echo refused; cat ${file}`;
+  const printed = await output(1, `exec 2> /dev/null; cat ${file}; ${lower(-1)}; ${lower(0)}; ${lower(-1)}`);
+  expect(printed.split('\n')).toEqual(['500', 'refused', '500', '0', 'refused', '0', '']);
+});
+
+test.runIf(mayLowerOomScore)('also where the guest itself is protected, a program starts at 500', async () => {
+  await start({ uid: 65_534, oomScoreAdj: -900 });
+  expect(await output(1, 'cat /proc/self/oom_score_adj')).toBe('500\n');
 });
 
 test.runIf(root)('a user that is given is taken, with its group alone', async () => {

@@ -31,7 +31,7 @@ const openFiles = 65_536;
 /** What the engine can do for a container beyond the ordinary. */
 export interface EngineRights {
   readonly storageOpt: Readonly<Record<string, string>> | undefined;
-  /** Open files above the engine's own limit, and a guest that the out-of-memory killer spares. */
+  /** Open files above the engine's own limit. */
   readonly raiseLimits: boolean;
   /** What the container's users are on the host; undefined: what they are inside. */
   readonly ids?: HostIds | undefined;
@@ -84,8 +84,8 @@ export function containerOptions(
       // Equal to Memory: no swap, so that the memory limit is the whole truth.
       MemorySwap: limits.memoryBytes,
       PidsLimit: limits.pids,
-      // The kernel's killer spares the guest; the guest resets it for what it starts.
-      OomScoreAdj: raiseLimits ? -900 : 0,
+      // Programs start higher, and may lower their own score to this: a negative one would protect them like a service.
+      OomScoreAdj: 0,
       ShmSize: sharedMemoryBytes,
       Ulimits: [
         { Name: 'core', Soft: 0, Hard: 0 },

@@ -65,9 +65,7 @@ export function createEngine(deps: EngineDeps): Engine {
       if (!raiseLimits || !lacksRightToRaise(error)) throw error;
       const running = await run(false);
       raiseLimits = false;
-      log.warn(
-        'the engine lacks CAP_SYS_RESOURCE: sandboxes keep its open-file limit and the usual out-of-memory score',
-      );
+      log.warn('the engine lacks CAP_SYS_RESOURCE: sandboxes keep its open-file limit');
       return running;
     }
   };

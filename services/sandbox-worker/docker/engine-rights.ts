@@ -4,8 +4,8 @@ import { saidBy } from './engine-failure.ts';
 const sysResource = 1n << 24n;
 
 /**
- * Whether the engine may raise limits and protect a process from the out-of-memory killer. One that itself runs confined,
- * without CAP_SYS_RESOURCE, fails every start that asks for it. Assumed where its process cannot be looked at.
+ * Whether the engine may raise limits. One that itself runs confined, without CAP_SYS_RESOURCE, fails every start that asks
+ * for it. Assumed where its process cannot be looked at.
  */
 export function mayRaiseLimits(pidFile = '/var/run/docker.pid', proc = '/proc'): boolean {
   try {
@@ -19,7 +19,7 @@ export function mayRaiseLimits(pidFile = '/var/run/docker.pid', proc = '/proc'):
   }
 }
 
-/** Whether a start failed for want of that right: runc's words for a refused oom_score_adj and a refused rlimit. */
+/** Whether a start failed for want of that right: runc's words for a refused rlimit. */
 export function lacksRightToRaise(error: unknown): boolean {
-  return /final child's PID from pipe|setting rlimit|oom_score_adj/.test(saidBy(error));
+  return /setting rlimit/.test(saidBy(error));
 }

@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { containerOptions, guestCommand } from '../../../services/sandbox-worker/docker/container-options.ts';
 import { createEngine } from '../../../services/sandbox-worker/docker/docker-engine.ts';
 import type { Engine, RunningContainer } from '../../../services/sandbox-worker/docker/engine.ts';
 import { baseImage, createScratchHost, log, mebibyte, nothingLeft } from './scratch-host.ts';
@@ -67,6 +68,15 @@ describe('a running container', () => {
     expect(listed).toMatchObject({ id, state: 'running', labels: { 'dev.assay.installation': host.installation } });
     await engine.remove(id);
     expect(await engine.list(host.installation)).toEqual([]);
+  });
+
+  test('has no score that would protect its programs from the out-of-memory killer, whatever the engine may do', () => {
+    const spec = host.spec(imageId);
+    const scores = [true, false].map((raiseLimits) => {
+      const { HostConfig } = containerOptions(spec, guestCommand, { storageOpt: undefined, raiseLimits });
+      return HostConfig?.OomScoreAdj;
+    });
+    expect(scores).toEqual([0, 0]);
   });
 
   test('can be paused twice and resumed twice', async () => {
