@@ -28,8 +28,17 @@ export async function sweepDeadRuns(parent: string, dockerSocket: string): Promi
     .filter((name) => /^assay-t[0-9a-f]{10}$/.test(name))
     .map((name) => join(parent, name))
     .filter(isDead);
-  for (const directory of directories) await sweep(directory, dockerSocket);
-  return directories;
+  const swept: string[] = [];
+  for (const directory of directories) {
+    try {
+      await sweep(directory, dockerSocket);
+      swept.push(directory);
+    } catch (error) {
+      // What cannot be removed is in nobody's way: every run has a directory of its own.
+      console.warn(`what a run that was killed has left in ${directory} cannot all be removed: ${error}`);
+    }
+  }
+  return swept;
 }
 
 function isDead(directory: string): boolean {
@@ -56,7 +65,7 @@ async function sweep(directory: string, dockerSocket: string): Promise<void> {
   rmSync(directory, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/** Those that name the directory, or stand in it. */
+/** Those that name the directory, stand in it, or have their root in it: of a container whose engine is gone. */
 function processesOf(directory: string) {
   const named = findProcesses((_, line) => line.some((word) => word.includes(directory)));
   const standing = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && standsIn(pid, directory));
@@ -66,7 +75,11 @@ function processesOf(directory: string) {
 
 function standsIn(pid: string, directory: string): boolean {
   try {
-    return `${readlinkSync(`/proc/${pid}/cwd`)}/`.startsWith(`${directory}/`);
+    if (`${readlinkSync(`/proc/${pid}/cwd`)}/`.startsWith(`${directory}/`)) return true;
+    // The first mount of a container is its root, and the layers are named there.
+    return (
+      /^.* \/ \/ .*$/m.exec(readFileSync(`/proc/${pid}/mountinfo`, 'latin1'))?.[0].includes(`${directory}/`) ?? false
+    );
   } catch {
     return false;
   }
