@@ -114,6 +114,7 @@ export const workerConfig = z.object({
   ASSAY_EGRESS_ALLOW: hostPatterns().prefault(''),
   ASSAY_EGRESS_HOSTS_FILE: z.string('expected a file in the form of /etc/hosts').optional(),
   ASSAY_EGRESS_CONNECTIONS: wholeNumber(1, 10_000).prefault('64'),
+  ASSAY_EGRESS_CONNECTIONS_PER_PROJECT: wholeNumber(1, 100_000).prefault('1024'),
   ASSAY_EGRESS_HEAD_BYTES: wholeNumber(1_024, mebibyte).prefault('16384'),
   ASSAY_EGRESS_WAIT_SECONDS: wholeNumber(1, 300).prefault('10'),
   ASSAY_EGRESS_IDLE_SECONDS: wholeNumber(1, 86_400).prefault('300'),

@@ -90,7 +90,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
     layerCopies: { directory: join(dataDirectory, 'layers'), floorBytes: config.ASSAY_DISK_FLOOR_BYTES },
     log,
   });
-  const networks = createWorkerNetworks(config, log);
+  const networks = createWorkerNetworks(config, shares, log);
   await Promise.all([engine.ready(), networks.ready()]);
   engine.sweepCopies().catch((error) => log.warn({ err: error }, 'a sweep of copied layers did not finish'));
   const cgroups = createExecutionCgroups({ log });

@@ -42,6 +42,7 @@ export interface Networks {
 
 /** The sandbox as this needs it. */
 export interface Attachable {
+  readonly project: string;
   /** The container's first process; undefined where it does not run. */
   readonly pid: number | undefined;
   readonly slot: { readonly runDirectory: string };
@@ -62,12 +63,12 @@ export function createNetworks(deps: NetworksDeps): Networks {
   const attaching = new Set<Promise<void>>();
   let closed = false;
 
-  async function openGate(sessionId: string, network: Network, { pid }: Attachable): Promise<void> {
+  async function openGate(sessionId: string, network: Network, { pid, project }: Attachable): Promise<void> {
     if (door === undefined) throw notOffered(NetworkMode.EGRESS);
     if (pid === undefined) throw new Error('its container does not run');
     const asked = network.allow.map(parseHostPattern).filter((pattern) => pattern !== undefined);
     const listener = await door.listen(pid, proxyPort);
-    gates.set(sessionId, proxy.serve(listener, sessionId, [...deps.allow, ...asked]));
+    gates.set(sessionId, proxy.serve(listener, { project, sessionId, allow: [...deps.allow, ...asked] }));
   }
 
   async function attach(sessionId: string, network: Network, sandbox: Attachable): Promise<void> {

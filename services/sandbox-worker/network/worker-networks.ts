@@ -1,4 +1,5 @@
 import type { Logger } from '../../shared/log.ts';
+import type { WorkShares } from '../../shared/work-shares.ts';
 import type { WorkerConfig } from '../config.ts';
 import { createClosedAddresses } from './closed-addresses.ts';
 import { createDoor } from './egress/door.ts';
@@ -9,7 +10,7 @@ import { createFullNetwork } from './full/full-network.ts';
 import { createNetworks, type Networks } from './networks.ts';
 
 /** The networks as the settings want them. */
-export function createWorkerNetworks(config: WorkerConfig, log: Logger): Networks {
+export function createWorkerNetworks(config: WorkerConfig, shares: WorkShares, log: Logger): Networks {
   const blocked = config.ASSAY_BLOCKED_NETWORKS;
   const sessions = config.ASSAY_FULL_SUBNET;
   const hostsFile = config.ASSAY_EGRESS_HOSTS_FILE;
@@ -19,10 +20,12 @@ export function createWorkerNetworks(config: WorkerConfig, log: Logger): Network
     upstream: upstreamFrom(process.env),
     limits: {
       connections: config.ASSAY_EGRESS_CONNECTIONS,
+      projectConnections: config.ASSAY_EGRESS_CONNECTIONS_PER_PROJECT,
       headBytes: config.ASSAY_EGRESS_HEAD_BYTES,
       waitMs: config.ASSAY_EGRESS_WAIT_SECONDS * 1_000,
       idleMs: config.ASSAY_EGRESS_IDLE_SECONDS * 1_000,
     },
+    shares,
     log,
   });
   const full = createFullNetwork({

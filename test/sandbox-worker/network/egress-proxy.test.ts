@@ -6,9 +6,16 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createEgressProxy, type EgressLimits } from '../../../services/sandbox-worker/network/egress/proxy.ts';
 import { upstreamFrom } from '../../../services/sandbox-worker/network/egress/upstream-proxy.ts';
 import { type HostPattern, parseHostPattern } from '../../../services/shared/host-pattern.ts';
+import { createWorkShares } from '../../../services/shared/work-shares.ts';
 import { exchange, listening } from './raw-exchange.ts';
 
-const limits: EgressLimits = { connections: 4, headBytes: 16_384, waitMs: 5_000, idleMs: 30_000 };
+const limits: EgressLimits = {
+  connections: 4,
+  projectConnections: 8,
+  headBytes: 16_384,
+  waitMs: 5_000,
+  idleMs: 30_000,
+};
 const names: Record<string, string[]> = {
   'web.test': ['127.0.0.1'],
   'echo.test': ['127.0.0.1'],
@@ -61,9 +68,10 @@ async function proxy(
     closed: { why: (address) => (address === '127.0.0.1' ? undefined : 'is never reachable from a session') },
     resolve: async (host) => names[host] ?? Promise.reject(Object.assign(new Error('none'), { code: 'ENOTFOUND' })),
     upstream: upstreamFrom(env),
+    shares: createWorkShares(),
     log: pino({ enabled: false }),
   });
-  const gate = made.serve(server, 'ses_test', patterns(...allow));
+  const gate = made.serve(server, { project: 'alpha', sessionId: 'ses_test', allow: patterns(...allow) });
   cleanUp.push(() => gate.close());
   return port;
 }

@@ -3,12 +3,13 @@ import { create } from '@bufbuild/protobuf';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
 import { NetworkMode, NetworkSchema } from '../../../gen/assay/v1/types_pb.js';
+import type { EgressSession } from '../../../services/sandbox-worker/network/egress/proxy.ts';
 import type { FullNetwork } from '../../../services/sandbox-worker/network/full/full-network.ts';
 import { createNetworks, type NetworksDeps } from '../../../services/sandbox-worker/network/networks.ts';
 import type { DomainError } from '../../../services/shared/domain-error.ts';
 
 const all = [NetworkMode.NONE, NetworkMode.EGRESS, NetworkMode.FULL];
-const sandbox = { pid: 1, slot: { runDirectory: 'c1' } };
+const sandbox = { project: 'alpha', pid: 1, slot: { runDirectory: 'c1' } };
 const network = (mode: NetworkMode, ...allow: string[]) => create(NetworkSchema, { mode, allow });
 
 /** What happened to the host, in order, and networks on a host where everything works unless a test says otherwise. */
@@ -30,8 +31,8 @@ function networksWith(given: Partial<NetworksDeps>, broken: Partial<FullNetwork>
     close: () => {},
   };
   const proxy = {
-    serve: (_: unknown, sessionId: string, allow: readonly { host: string }[]) => {
-      happened.push(`serve ${sessionId} ${allow.map(({ host }) => host)}`);
+    serve: (_: unknown, { project, sessionId, allow }: EgressSession) => {
+      happened.push(`serve ${project} ${sessionId} ${allow.map(({ host }) => host)}`);
       return { close: () => void happened.push(`close ${sessionId}`) };
     },
   };
@@ -89,7 +90,7 @@ test("an egress session has the operator's hosts and its own, and a gate that cl
   await made.attach('ses_1', network(NetworkMode.EGRESS, 'mine.test'), sandbox);
   made.detach('ses_1');
   made.detach('ses_1');
-  expect(happened).toEqual(['listen 1 3128', 'serve ses_1 registry.test,mine.test', 'close ses_1']);
+  expect(happened).toEqual(['listen 1 3128', 'serve alpha ses_1 registry.test,mine.test', 'close ses_1']);
 });
 
 test('rules stay for as long as a session needs them, also beyond the worker', async () => {

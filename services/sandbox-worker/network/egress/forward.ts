@@ -1,6 +1,5 @@
 import { type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
-import type { Socket } from 'node:net';
-import { pipeline } from 'node:stream';
+import { type Duplex, pipeline } from 'node:stream';
 import { Refusal } from './refusal.ts';
 import type { requestTarget } from './target.ts';
 import type { UpstreamProxy } from './upstream-proxy.ts';
@@ -20,10 +19,9 @@ const hopByHop = new Set([
 
 export interface Forwarding {
   readonly target: ReturnType<typeof requestTarget>;
-  readonly socket: Socket;
+  readonly socket: Duplex;
   /** At the other end of the socket, in place of the target. */
   readonly upstream: UpstreamProxy | undefined;
-  readonly idleMs: number;
 }
 
 /** Sends one request on and its answer back. It is written anew from what was understood, never copied through. */
@@ -31,7 +29,6 @@ export function forward(incoming: IncomingMessage, answer: ServerResponse, to: F
   return new Promise((resolve, reject) => {
     const { target, socket, upstream } = to;
     const authority = target.port === 80 ? target.host : `${target.host}:${target.port}`;
-    socket.setTimeout(to.idleMs, () => socket.destroy());
     const outgoing = sendRequest({
       createConnection: () => socket,
       method: incoming.method ?? 'GET',

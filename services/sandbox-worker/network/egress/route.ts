@@ -3,6 +3,7 @@ import { type HostPattern, matchesHost } from '../../../shared/host-pattern.ts';
 import type { ClosedAddresses } from '../closed-addresses.ts';
 import { connectTo } from './connection.ts';
 import type { ResolveName } from './name-resolver.ts';
+import type { Turn } from './paced-socket.ts';
 import { Refusal } from './refusal.ts';
 import type { Target } from './target.ts';
 import type { UpstreamProxy } from './upstream-proxy.ts';
@@ -13,6 +14,13 @@ export interface RouteDeps {
   /** The proxy that stands between the worker and this host, if one does. */
   readonly upstream: (host: string) => UpstreamProxy | undefined;
   readonly waitMs: number;
+}
+
+/** For whom a route is opened. */
+export interface Traveller {
+  /** Aborted when the client goes away. */
+  readonly gone: AbortSignal;
+  readonly turn: Turn;
 }
 
 const addressesTried = 4;
@@ -33,10 +41,10 @@ export async function openRoute(
   deps: RouteDeps,
   target: Target,
   through: (upstream: UpstreamProxy, target: Target, waitMs: number, signal: AbortSignal) => Promise<Socket>,
-  signal: AbortSignal,
+  { gone: signal, turn }: Traveller,
 ): Promise<Socket> {
   const upstream = deps.upstream(target.host);
-  const addresses = await openAddresses(deps, target.host, upstream !== undefined);
+  const addresses = await openAddresses(deps, target.host, upstream !== undefined, turn);
   if (upstream !== undefined) return through(upstream, target, deps.waitMs, signal);
   let failure = `host ${target.host} has no address`;
   for (const address of addresses.slice(0, addressesTried)) {
@@ -50,7 +58,12 @@ export async function openRoute(
 }
 
 /** Those of the host's addresses that a session may reach; refused where it has only others. */
-async function openAddresses(deps: RouteDeps, host: string, mayBeUnknown: boolean): Promise<readonly string[]> {
+async function openAddresses(
+  deps: RouteDeps,
+  host: string,
+  mayBeUnknown: boolean,
+  turn: Turn,
+): Promise<readonly string[]> {
   let addresses: readonly string[];
   try {
     addresses = await deps.resolve(host);
@@ -58,6 +71,8 @@ async function openAddresses(deps: RouteDeps, host: string, mayBeUnknown: boolea
     // Behind a proxy a worker need not know any name.
     if (mayBeUnknown) return [];
     throw new Refusal(502, `host ${host} has no address: ${(error as NodeJS.ErrnoException).code ?? 'unknown'}`);
+  } finally {
+    await turn();
   }
   const open = addresses.filter((address) => deps.closed.why(address) === undefined);
   const [first] = addresses;

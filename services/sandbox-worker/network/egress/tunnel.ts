@@ -1,16 +1,17 @@
-import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 
-/** Joins two connections: bytes, ends and breaks of each reach the other. Both idle for long is an end. */
-export function joinSockets(client: Socket, remote: Socket, idleMs: number): void {
+/** Joins two connections: bytes, ends and breaks of each reach the other. */
+export function joinSockets(client: Duplex, remote: Duplex): void {
   const breakBoth = (): void => {
     client.destroy();
     remote.destroy();
   };
   for (const socket of [client, remote]) {
     socket.on('error', breakBoth);
-    socket.on('close', breakBoth);
-    // Counted anew by what it reads and by what it writes.
-    socket.setTimeout(idleMs, breakBoth);
+    // One that has ended in both directions leaves the other to write what it still has.
+    socket.on('close', () => {
+      if (!socket.readableEnded || !socket.writableFinished) breakBoth();
+    });
   }
   client.pipe(remote);
   remote.pipe(client);
