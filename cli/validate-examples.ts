@@ -8,8 +8,9 @@ import { runCommandLine } from './main.ts';
 /** A stack of its own beside whatever runs, on the same engine: images that were built stay. */
 const dataDir = mkdtempSync(join(tmpdir(), 'assay-validate-'));
 let stack: Stack | undefined;
+// A signal may come twice: to the group, and from npm.
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => void cleanUp().then(() => process.exit(1)));
+  process.on(signal, () => void cleanUp().then(() => process.exit(1)));
 try {
   stack = await startStack({ setup: await setup(), dataDir, env: { worker: { ASSAY_WARM_POOL: '0' } } });
   const env = { ...process.env, ASSAY_ENDPOINT: stack.endpoint, ASSAY_API_KEY: stack.key };

@@ -149,6 +149,13 @@ function createHandle(parts) {
     if (!child) throw new Error(`there is no child "${name}"; there are ${Object.keys(children).join(', ')}`);
     return child;
   };
+  let stopping;
+  const stopInOrder = async () => {
+    const all = Object.values(children).reverse();
+    for (const child of all) await child.halt('SIGTERM', graceMs[child.name]);
+    for (const child of all) child.log.close();
+    await lock.release();
+  };
   return {
     ...{ endpoint, key, dataDir, installation, natsUrl: broker.natsUrl, natsAuthFile: broker.authFile },
     ...{ eventsAuthFile: broker.eventsAuthFile, workerTokenFile: files.workerToken, keyFile: files.key },
@@ -163,12 +170,11 @@ function createHandle(parts) {
     ready: (ms = readyWithinMs, signal = undefined) => untilHealthy(endpoint, address, children, ms, signal),
     /** In order, or all at once with `force`, which also cuts short a stop that is under way. */
     async stop({ force = false } = {}) {
-      const all = Object.values(children).reverse();
       stopWatching();
-      if (force) await Promise.all(all.map((child) => child.halt('SIGKILL')));
-      for (const child of all) await child.halt('SIGTERM', graceMs[child.name]);
-      for (const child of all) child.log.close();
-      await lock.release();
+      if (force) await Promise.all(Object.values(children).map((child) => child.halt('SIGKILL')));
+      // Once: a service that gets a second signal leaves what it has not removed yet.
+      stopping ??= stopInOrder();
+      await stopping;
     },
   };
 }

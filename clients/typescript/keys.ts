@@ -1,6 +1,7 @@
 import { createClient, type Transport } from '@connectrpc/connect';
 import { KeyService, Scope, type Key as WireKey } from '../../gen/assay/v1/key_pb.js';
 import { type Caller, present } from './caller.ts';
+import { enumValue } from './enum-word.ts';
 import { toDate } from './time.ts';
 
 /** What a key may do, as the server names it. */
@@ -35,7 +36,7 @@ export function createKeys(transport: Transport, caller: Caller): Keys {
   const rpc = createClient(KeyService, transport);
   return {
     async create({ scopes, description = '', project = '' }) {
-      const request = { scopes: scopes.map((name) => Scope[name]), description, project };
+      const request = { scopes: scopes.map((name) => enumValue(Scope, name, 'scopes')), description, project };
       // A repetition would not show the secret again, so an answer that got lost is an error.
       const answer = await caller.once(() => rpc.createKey(request));
       return { key: toKeyInfo(present(answer.key, 'the key')), secret: answer.secret };

@@ -11,6 +11,7 @@ import {
   type ResourceLimits as WireLimits,
   type Network as WireNetwork,
 } from '../../gen/assay/v1/types_pb.js';
+import { enumValue } from './enum-word.ts';
 import { toDate, toMilliseconds } from './time.ts';
 
 /** Where a session is in its life, as the server names it. */
@@ -139,7 +140,7 @@ export function fromWireNetwork(wire: WireNetwork | undefined): Network {
 }
 
 export function toWireNetwork({ mode, allow = [] }: Network) {
-  return { mode: NetworkMode[mode], allow: [...allow] };
+  return { mode: enumValue(NetworkMode, mode, 'network.mode'), allow: [...allow] };
 }
 
 export function fromWireLimits(wire: WireLimits): ResourceLimits {

@@ -5,6 +5,7 @@ import { SessionService, SessionState } from '../../gen/assay/v1/session_pb.js';
 import { ShellService } from '../../gen/assay/v1/shell_pb.js';
 import { type Caller, present } from './caller.ts';
 import type { Connection } from './connection.ts';
+import { enumValue } from './enum-word.ts';
 import { createEventStreams } from './event-streams.ts';
 import { createExecutions } from './executions.ts';
 import { type SampleName, toWireName } from './samples.ts';
@@ -83,7 +84,7 @@ export function createSessions(connection: Connection, caller: Caller, verificat
       return handle(toSessionInfo(present(answer.session, 'the session')));
     },
     async *list(options = {}) {
-      const states = (options.states ?? []).map((name) => SessionState[name]);
+      const states = (options.states ?? []).map((name) => enumValue(SessionState, name, 'states'));
       let pageToken = '';
       do {
         const query = { states, labels: { ...options.labels }, pageToken };

@@ -4,6 +4,7 @@ import { Assurance } from '../../gen/assay/v1/types_pb.js';
 import { VerificationService, VerificationState } from '../../gen/assay/v1/verification_pb.js';
 import { AssayError, toAssayError } from './assay-error.ts';
 import { type Caller, present } from './caller.ts';
+import { enumValue } from './enum-word.ts';
 import type { AssuranceName } from './samples.ts';
 import {
   hasEnded,
@@ -85,12 +86,15 @@ export function createVerifications(transport: Transport, caller: Caller): Verif
 
   return {
     start(sessionId, { force = false, requiredAssurance, requestId = randomUUID() } = {}) {
-      const level = requiredAssurance === undefined ? Assurance.UNSPECIFIED : Assurance[requiredAssurance];
+      const level =
+        requiredAssurance === undefined
+          ? Assurance.UNSPECIFIED
+          : enumValue(Assurance, requiredAssurance, 'requiredAssurance');
       return learn(() => rpc.startVerification({ sessionId, requestId, force, requiredAssurance: level }));
     },
     get: (verificationId) => learn(() => rpc.getVerification({ verificationId })),
     async *list({ sessionId = '', dataset = '', sampleId = '', states = [] } = {}) {
-      const wanted = states.map((name) => VerificationState[name]);
+      const wanted = states.map((name) => enumValue(VerificationState, name, 'states'));
       let pageToken = '';
       do {
         const sample = { datasetId: dataset, sampleId };

@@ -143,6 +143,8 @@ async function validate(deps: ValidationDeps, order: ValidationOrder, image: str
         for (const deviation of grading.deviations) problems.add(`${candidate.name}: ${deviation}`);
         tell({ kind: 'grading', grading });
       }
+      // A sample is judged by what was graded, never by what was not.
+      if (found.length === 0) problems.add(`${candidate.name}: it was not graded`);
     } finally {
       await deps.store.remove(submission.digest);
       if (submission.whole !== undefined) await deps.store.remove(submission.whole.digest);

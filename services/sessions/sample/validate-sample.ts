@@ -49,7 +49,7 @@ export function createSampleValidator(deps: SampleValidatorDeps): SampleValidato
     const { address, workerId } = graderOf(workers);
     const contentDigest = folder.digests.content;
     await shelf.provide(folder);
-    const request = { contentDigest, project, repetitions };
+    const request = { contentDigest, project, repetitionCount: repetitions };
     const stream = await client.openStream(address, WorkerService.method.validateSampleContent, request);
     for await (const message of readWorkerStream({ stream, address, sessionId: '', executionId: '' }, signal)) {
       const { news } = fromBinary(ValidateSampleContentResponseSchema, message);

@@ -46,7 +46,7 @@ export function createVerificationStarter(deps: VerificationStarterDeps): Verifi
   const sampleOf = async (project: string, sessionId: string): Promise<SessionSample> => {
     const { sample } = sessionOf(await sessions.find(project, sessionId));
     if (sample !== undefined) return sample;
-    const message = `session ${sessionId} was made from no sample, so there is nothing to grade it by; create one with dataset and sample_id`;
+    const message = `session ${sessionId} was made from no sample, so there is nothing to grade it by; create one with a sample`;
     throw new DomainError('NO_SAMPLE', message, { session_id: sessionId });
   };
   const workerOf = async (project: string, sessionId: string): Promise<string> =>

@@ -1,37 +1,22 @@
-import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { WorkerRecordSchema } from '../../../gen/assay/internal/v1/records_pb.js';
-import { createSampleValidator } from '../../../services/sessions/sample/validate-sample.ts';
-import type { WorkerClient } from '../../../services/sessions/worker/worker-client.ts';
-import type { KnownWorker } from '../../../services/sessions/worker/worker-directory.ts';
-import { readSample } from '../../../services/shared/sample/read-sample.ts';
+import { createSampleValidator, type SampleValidatorDeps } from '../../../services/sessions/sample/validate-sample.ts';
 
-const folder = await readSample('datasets/examples/hello-fix');
-const worker = (address: string, more: { capabilities?: string[]; sessions?: number }): KnownWorker =>
-  ({ reachable: true, record: create(WorkerRecordSchema, { address, capacity: 10, ...more }) }) as KnownWorker;
-
-/** The address that is asked to grade, or why none is. */
-async function asked(...workers: KnownWorker[]): Promise<string> {
-  const validate = createSampleValidator({
-    workers: { all: () => workers } as never,
+test('a worker is told how often to grade, and for whom', async () => {
+  const asked: unknown[] = [];
+  const deps = {
+    workers: {
+      all: () => [{ record: { address: 'a', workerId: 'w', capabilities: ['verification'] }, reachable: true }],
+    },
     client: {
-      openStream: async (address: string) => {
-        throw new Error(address);
+      openStream: async (_address: string, _method: unknown, request: unknown) => {
+        asked.push(request);
+        throw new Error('seen');
       },
-    } as unknown as WorkerClient,
+    },
     shelf: { provide: async () => {} },
-    validations: { get: async () => undefined, put: async () => {} },
-    nowMs: () => 0,
-  });
-  const said = await Array.fromAsync(validate(folder, 'alpha', 1, new AbortController().signal)).catch(
-    (error) => error,
-  );
-  return (said as Error).message;
-}
-
-test('a sample is put to the test by a worker that grades, full of sessions or not', async () => {
-  const idle = worker('idle', {});
-  const full = worker('full', { capabilities: ['verification'], sessions: 10 });
-  expect(await asked(idle, full)).toBe('full');
-  expect(await asked(idle)).toContain('capability verification');
+  } as unknown as SampleValidatorDeps;
+  const folder = { digests: { content: 'sha256:1' } } as Parameters<ReturnType<typeof createSampleValidator>>[0];
+  const news = createSampleValidator(deps)(folder, 'alpha', 3, new AbortController().signal);
+  await expect(news.next()).rejects.toThrow('seen');
+  expect(asked).toEqual([{ contentDigest: 'sha256:1', project: 'alpha', repetitionCount: 3 }]);
 });
