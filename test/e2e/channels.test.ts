@@ -70,7 +70,8 @@ except OSError as error: print(type(error).__name__)`,
     send: `
 import ctypes
 context = ctypes.c_ulong(0)
-if ctypes.CDLL(None).syscall(206, 77, ctypes.byref(context)) != 0: raise SystemExit('io_setup failed')`,
+# They are counted for the whole host, so none can be made.
+if ctypes.CDLL(None).syscall(206, 77, ctypes.byref(context)) == 0: raise SystemExit('io_setup worked')`,
     hear: read('/proc/sys/fs/aio-nr'),
   },
   {
