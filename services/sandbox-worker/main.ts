@@ -171,6 +171,7 @@ async function start(config: WorkerConfig, beginning: Beginning): Promise<Stop> 
   const burial = createBurial({ maker, records, archive, slots });
   const sandboxes = createSandboxes({
     ...{ ...around, images, maker, networks, burial, meter, baseImage, places, defaultLimits, admission },
+    workerId,
     holdFor: pauses.holdFor,
   });
   const caretaker = createCaretaker({ ...around, sandboxes });

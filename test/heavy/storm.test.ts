@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -11,6 +11,7 @@ import { numbersRun, runPlanned } from './planned-execution.ts';
 import { residentMebibytes } from './resident-memory.ts';
 import { openRoad, type Road } from './road.ts';
 import { createSeededRandom } from './seeded-random.ts';
+import { tellErrors } from './service-errors.ts';
 
 /** 1 is the whole storm: half an hour, 300 faults, 3,000 commands, 300 verifications (`npm run test:storm`). */
 const scale = Number(process.env.ASSAY_STORM_SCALE ?? 0.1);
@@ -194,15 +195,6 @@ async function verificationLane(project: string): Promise<void> {
   }
 }
 
-/** What the services have logged as errors last: the files go with the stack. */
-function tellErrors(): void {
-  for (const name of services) {
-    const lines = readFileSync(join(stack.stack.dataDir, 'logs', `${name}.log`), 'utf8').split('\n');
-    const errors = lines.filter((line) => /"level":"?(50|60|error|fatal)/.test(line)).slice(-20);
-    console.log([`errors of ${name}:`, ...errors].join('\n'));
-  }
-}
-
 /** Kills a service and waits until another process has its place. */
 async function kill(name: ChildName): Promise<void> {
   const before = stack.stack.restarts(name);
@@ -274,7 +266,7 @@ test(`${wanted.commands} commands and ${wanted.verifications} verifications of t
   const faults = storm(() => failed || (over && done.faults >= wanted.faults));
   await Promise.allSettled([work, faults]);
   await Promise.all([work, faults]).catch((error) => {
-    tellErrors();
+    tellErrors(stack.stack.dataDir);
     throw error;
   });
   await stack.stack.ready();

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFailed, test } from 'vitest';
 import { type Client, createClient, type Session } from '../../clients/typescript/index.ts';
 import { startTestStack, type TestStack } from '../e2e/stack.ts';
+import { tellErrors } from './service-errors.ts';
 import { startGreedyNeighbour } from './tenants/greedy-neighbour.ts';
 import { greedyRows } from './tenants/greedy-row.ts';
 import { measureTenant, type Seen } from './tenants/measured-tenant.ts';
@@ -36,6 +37,7 @@ afterAll(async () => {
 const ms = (value: number): string => (value < 100 ? value.toFixed(1) : value.toFixed(0));
 
 test.each(Object.keys(greedyRows))('beside %s of another project a command and a create stay quick', async (row) => {
+  onTestFailed(() => tellErrors(stack.stack.dataDir));
   const project = `alpha-${row.replaceAll(' ', '-')}`;
   const key = await keyOf(project);
   const neighbour = await startGreedyNeighbour(row, stack.endpoint, key);

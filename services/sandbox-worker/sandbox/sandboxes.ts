@@ -40,6 +40,7 @@ export interface SandboxesDeps {
   readonly images: SessionImages;
   readonly slots: Slots;
   readonly installation: string;
+  readonly workerId: string;
   readonly baseImage: string;
   readonly places: Places;
   readonly defaultLimits: ContainerLimits;
@@ -104,6 +105,8 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
   const doubtful = new Set<Sandbox>();
   const copies = createForkCopies();
   const { busy, exclusively, over } = createTurns();
+  /** Why each sandbox that is being removed has to go. */
+  const ending = new Map<string, string>();
   let taking = true;
   /** Why no sandbox is to be had here any more, though its session may live. */
   let handedOver: DomainError | undefined;
@@ -213,6 +216,15 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
     networks.detach(sessionId);
   }
 
+  async function whileEnding(sessionId: string, why: EndCause, remove: () => Promise<void>): Promise<void> {
+    ending.set(sessionId, why.message);
+    try {
+      await remove();
+    } finally {
+      ending.delete(sessionId);
+    }
+  }
+
   /** Removes everything a sandbox has, in the order that leaves nothing unowned. */
   async function discard(sandbox: Sandbox, message: string): Promise<void> {
     takeOut(sandbox);
@@ -271,7 +283,12 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
       const sandbox = live.get(sessionId);
       if (sandbox !== undefined) return sandbox;
       if (handedOver !== undefined) throw handedOver;
-      if (busy(sessionId)) throw new DomainError('SESSION_ENDED', `session ${sessionId} is being closed`);
+      const why = ending.get(sessionId);
+      if (why !== undefined) throw new DomainError('SESSION_ENDED', `session ${sessionId} is being closed: ${why}`);
+      if (busy(sessionId)) {
+        const metadata = { session_id: sessionId, worker_id: deps.workerId };
+        throw new DomainError('SESSION_UNREACHABLE', `the worker is still taking up session ${sessionId}`, metadata);
+      }
       throw new DomainError('SESSION_NOT_FOUND', `no session ${sessionId} on this worker`, { session_id: sessionId });
     },
     use(sessionId) {
@@ -342,12 +359,11 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         if (handedOver !== undefined) throw handedOver;
         await records.put(project, sessionId, { type: 'closing', ...why });
         const sandbox = live.get(sessionId);
-        if (sandbox !== undefined) {
-          meter.sandboxEnded(SessionEndReason[why.endReason]);
-          sandbox.log.tell({ case: 'state', value: stateOf(SessionState.CLOSING, why) });
-          takeOut(sandbox);
-          await burial.close(sandbox, `the session was closed: ${why.message}`);
-        } else await closeRemains(project, sessionId);
+        if (sandbox === undefined) return closeRemains(project, sessionId);
+        meter.sandboxEnded(SessionEndReason[why.endReason]);
+        sandbox.log.tell({ case: 'state', value: stateOf(SessionState.CLOSING, why) });
+        takeOut(sandbox);
+        await whileEnding(sessionId, why, () => burial.close(sandbox, `the session was closed: ${why.message}`));
       });
     },
     fail(_project, sessionId, why) {
@@ -357,7 +373,7 @@ export function createSandboxes(deps: SandboxesDeps): Sandboxes {
         if (sandbox === undefined) return;
         meter.sandboxEnded(SessionEndReason[why.endReason]);
         takeOut(sandbox);
-        await burial.fail(sandbox, why);
+        await whileEnding(sessionId, why, () => burial.fail(sandbox, why));
       });
     },
     finish: (record, end) => exclusively(record.session?.sessionId ?? '', () => burial.finish(record, end)),

@@ -48,7 +48,7 @@ async function takenUp(engine: { pause?: () => void } = {}) {
       get: async () => ({ session: { state: record.state } }),
       put: async (_project: string, _id: string, { type }: { type: string }) => void asked.push(type),
     },
-    images: { cancel() {} },
+    images: { cancel() {}, preparing: () => false },
     holdFor: () => undefined,
     places: createPlaces(10, 100),
     slots: { list: () => ['s'], open: () => ({ load: () => ({ containerId: 'c' }) }) },
@@ -177,3 +177,33 @@ test('a sandbox that was made for a session that has failed meanwhile is removed
   expect(asked).toEqual(['discard']);
   expect(sandboxes.size).toBe(0);
 });
+
+test('a call for a session that is being removed is told why it is removed', async () => {
+  const { sandboxes } = await takenUp();
+  const why = { endReason: SessionEndReason.CLOSED_BY_CALLER, message: 'its owner closed it' };
+  const closing = sandboxes.close('p', 's', why).catch(() => {});
+  let told: unknown;
+  // Until the close has begun the sandbox is still found.
+  while (told === undefined) {
+    await Promise.resolve();
+    told = refusal(() => sandboxes.find('s'));
+  }
+  expect(told).toMatchObject({ reason: 'SESSION_ENDED', message: 'session s is being closed: its owner closed it' });
+  await closing;
+});
+
+test('a call for a session that its worker is taking up is to be tried again', async () => {
+  const { sandboxes } = await takenUp();
+  const session = { sessionId: 'other', state: SessionState.READY };
+  const adopting = sandboxes.adopt(create(SessionRecordSchema, { project: 'p', session }), 'c');
+  expect(refusal(() => sandboxes.find('other'))).toMatchObject({ reason: 'SESSION_UNREACHABLE' });
+  await adopting;
+});
+
+function refusal(work: () => unknown): unknown {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+}
